@@ -1,0 +1,246 @@
+/* Steps that change the form of a value: element type (quantize, dequantize, another scale), layout, border; and the border fill.
+ * SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "exec/plan.h"
+
+typedef enum conversion { CONVERT_COPY, CONVERT_QUANTIZE, CONVERT_DEQUANTIZE, CONVERT_TABLE } conversion;
+
+typedef struct convert_params {
+  const char *from;
+  char *to;
+  conversion kind;
+  size_t from_size, to_size; /* bytes of an element */
+  oct_loops loops;           /* operand 0: to, operand 1: from */
+  /* plain [N,C,H,W] to channels-last by image rows: the fast form of what the loops say */
+  bool by_planes;
+  int64_t channels, height, width;
+  int64_t from_image, from_channel, from_row, to_image, to_row; /* elements */
+  float scale;
+  int32_t zero_point;
+  uint8_t table[256];
+  const oct_vector_kernels *vector;
+} convert_params;
+
+static void copy_strided(size_t size, int64_t n, const char *from, int64_t from_stride, char *to, int64_t to_stride) {
+#define COPY(type)                                                                                          \
+  for (int64_t i = 0; i < n; i++) ((type *)(void *)to)[i * to_stride] = ((const type *)(const void *)from)[i * from_stride]
+  if (from_stride == 1 && to_stride == 1)
+    memcpy(to, from, (size_t)n * size);
+  else if (size == 1)
+    COPY(uint8_t);
+  else if (size == 2)
+    COPY(uint16_t);
+  else if (size == 4)
+    COPY(uint32_t);
+  else
+    COPY(uint64_t);
+#undef COPY
+}
+
+static void convert_run(const convert_params *p, int64_t n, const char *from, int64_t from_stride, char *to, int64_t to_stride) {
+  bool dense = from_stride == 1 && to_stride == 1;
+  const float *f = (const float *)(const void *)from;
+  const uint8_t *u = (const uint8_t *)from;
+  switch (p->kind) {
+    case CONVERT_COPY: copy_strided(p->to_size, n, from, from_stride, to, to_stride); return;
+    case CONVERT_QUANTIZE:
+      if (dense) {
+        p->vector->quantize_f32_u8((size_t)n, f, (uint8_t *)to, p->scale, p->zero_point);
+        return;
+      }
+      for (int64_t i = 0; i < n; i++) ((uint8_t *)to)[i * to_stride] = (uint8_t)oct_quantize(f[i * from_stride], p->scale, p->zero_point, 0, 255);
+      return;
+    case CONVERT_DEQUANTIZE:
+      if (dense) {
+        p->vector->dequantize_u8_f32((size_t)n, u, (float *)(void *)to, p->scale, p->zero_point);
+        return;
+      }
+      for (int64_t i = 0; i < n; i++) ((float *)(void *)to)[i * to_stride] = oct_dequantize(u[i * from_stride], p->scale, p->zero_point);
+      return;
+    case CONVERT_TABLE:
+      for (int64_t i = 0; i < n; i++) ((uint8_t *)to)[i * to_stride] = p->table[u[i * from_stride]];
+      return;
+  }
+}
+
+static octet_status run_loops(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const convert_params *p = params;
+  int inner = p->loops.rank - 1;
+  for (size_t r = begin; r < end; r++) {
+    int64_t offset[2];
+    oct_loops_row(&p->loops, r, 2, offset);
+    convert_run(p, p->loops.count[inner], p->from + offset[1] * (int64_t)p->from_size, p->loops.stride[1][inner],
+                p->to + offset[0] * (int64_t)p->to_size, p->loops.stride[0][inner]);
+  }
+  return OCTET_OK;
+}
+
+/* One unit: one image row of all channels. Each channel's row is converted densely into the workspace, then spread. */
+static octet_status run_planes(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx;
+  const convert_params *p = params;
+  for (size_t r = begin; r < end; r++) {
+    int64_t n = (int64_t)r / p->height, y = (int64_t)r % p->height;
+    const char *from = p->from + (n * p->from_image + y * p->from_row) * (int64_t)p->from_size;
+    char *to = p->to + (n * p->to_image + y * p->to_row) * (int64_t)p->to_size;
+    for (int64_t c = 0; c < p->channels; c++) {
+      const char *row = from + c * p->from_channel * (int64_t)p->from_size;
+      if (p->kind != CONVERT_COPY) {
+        convert_run(p, p->width, row, 1, workspace, 1);
+        row = workspace;
+      }
+      copy_strided(p->to_size, p->width, row, 1, to + c * (int64_t)p->to_size, p->channels);
+    }
+  }
+  return OCTET_OK;
+}
+
+static octet_status set_kind(oct_plan *plan, const oct_slot *from, const oct_slot *to, convert_params *p) {
+  p->kind = CONVERT_COPY;
+  if (from->dtype == OCT_F32 && to->dtype == OCT_U8 && to->quantized) {
+    p->kind = CONVERT_QUANTIZE;
+    p->scale = to->scale;
+    p->zero_point = to->zero_point;
+  } else if (from->dtype == OCT_U8 && to->dtype == OCT_F32 && from->quantized) {
+    p->kind = CONVERT_DEQUANTIZE;
+    p->scale = from->scale;
+    p->zero_point = from->zero_point;
+  } else if (from->dtype != to->dtype) {
+    return oct_fail(plan->lowering.ctx, OCTET_UNSUPPORTED, "value \"%s\": no conversion from %s to %s", to->value ? to->value->name : "scratch",
+                    oct_dtype_name(from->dtype), oct_dtype_name(to->dtype));
+  } else if (from->quantized && to->quantized && (from->scale != to->scale || from->zero_point != to->zero_point)) {
+    p->kind = CONVERT_TABLE;
+    for (int q = 0; q < 256; q++)
+      p->table[q] = (uint8_t)oct_quantize(oct_dequantize(q, from->scale, from->zero_point), to->scale, to->zero_point, 0, 255);
+  }
+  return OCTET_OK;
+}
+
+static const char *conversion_name(conversion kind) {
+  static const char *const names[] = {"copy", "quantize", "dequantize", "requantize"};
+  return names[kind];
+}
+
+octet_status oct_plan_convert(oct_plan *plan, oct_slot *from, oct_slot *to) {
+  oct_lowering *l = &plan->lowering;
+  convert_params *p;
+  oct_step *step;
+  convert_params kind = {0};
+  OCT_TRY(set_kind(plan, from, to, &kind));
+  OCT_TRY(oct_lower_step(l, plan->current, conversion_name(kind.kind), run_loops, sizeof *p, &p, &step));
+  *p = kind;
+  p->vector = l->vector;
+  p->from_size = oct_dtype_size(from->dtype);
+  p->to_size = oct_dtype_size(to->dtype);
+  const oct_shape *s = &to->shape;
+  int64_t strides[2][OCT_MAX_RANK];
+  oct_slot_strides(to, s->rank, strides[0]);
+  oct_slot_strides(from, s->rank, strides[1]);
+  oct_loops_make(&p->loops, 2, s, strides);
+  step->units = oct_shape_count(s) ? oct_loops_rows(&p->loops) : 0;
+  int64_t inner = p->loops.count[p->loops.rank - 1];
+  step->grain = inner >= 4096 ? 1 : (size_t)(4096 / (inner > 0 ? inner : 1));
+  if (from->layout == OCT_LAYOUT_PLAIN && to->layout == OCT_LAYOUT_CHANNELS_LAST && s->rank == 4 && s->dim[1] > 1 && step->units) {
+    int64_t plain[OCT_MAX_RANK];
+    oct_shape_strides(s, plain);
+    oct_view v = oct_slot_view(to);
+    p->by_planes = true;
+    p->channels = s->dim[1];
+    p->height = s->dim[2];
+    p->width = s->dim[3];
+    p->from_image = plain[0], p->from_channel = plain[1], p->from_row = plain[2];
+    p->to_image = v.image, p->to_row = v.row;
+    step->run = run_planes;
+    step->units = (size_t)(s->dim[0] * s->dim[2]);
+    step->workspace_bytes = (size_t)s->dim[3] * p->to_size;
+    step->grain = (size_t)(1 + 4096 / (p->channels * p->width));
+  }
+  OCT_TRY(oct_lower_read(l, step, &p->from, from));
+  return oct_lower_write(l, step, &p->to, to);
+}
+
+typedef struct border_params {
+  char *to; /* logical element 0 of image 0 */
+  int64_t images, image, row, pixel, height, width; /* strides in bytes */
+  oct_border border;
+  int value;
+} border_params;
+
+static octet_status run_border(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const border_params *p = params;
+  for (size_t n = begin; n < end; n++) {
+    char *origin = p->to + (int64_t)n * p->image;
+    char *start = origin - p->border.top * p->row - p->border.left * p->pixel;
+    /* From the first byte to pixel (0,0), then from the end of each row to the next row's first pixel, then to the last byte. */
+    size_t gap = (size_t)((p->border.left + p->border.right) * p->pixel);
+    memset(start, p->value, (size_t)(origin - start));
+    for (int64_t y = 0; y + 1 < p->height; y++) memset(origin + y * p->row + p->width * p->pixel, p->value, gap);
+    char *last = origin + (p->height - 1) * p->row + p->width * p->pixel;
+    memset(last, p->value, (size_t)(p->border.right * p->pixel + p->border.bottom * p->row));
+  }
+  return OCTET_OK;
+}
+
+octet_status oct_plan_fill_border(oct_plan *plan, oct_slot *slot) {
+  oct_lowering *l = &plan->lowering;
+  border_params *p;
+  oct_step *step;
+  const oct_shape *s = &slot->shape;
+  if (oct_shape_count(s) == 0) return OCTET_OK;
+  OCT_TRY(oct_lower_step(l, plan->current, "fill_border", run_border, sizeof *p, &p, &step));
+  oct_view v = oct_slot_view(slot);
+  int64_t size = (int64_t)oct_dtype_size(slot->dtype);
+  *p = (border_params){.image = v.image * size, .row = v.row * size, .pixel = v.pixel * size, .border = slot->border};
+  p->images = s->dim[0];
+  p->height = s->rank > 3 ? s->dim[s->rank - 2] : 1;
+  p->width = s->dim[s->rank - 1];
+  p->value = slot->quantized ? slot->zero_point : 0;
+  step->units = (size_t)s->dim[0];
+  plan->is_border[plan->n_steps - 1] = true;
+  return oct_lower_write(l, step, &p->to, slot);
+}
+
+typedef struct round_params {
+  float *values;
+  const oct_quant *quant;
+  int64_t count, inner;
+  int32_t low, high;
+} round_params;
+
+static octet_status run_round(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)begin, (void)end, (void)workspace;
+  const round_params *p = params;
+  for (int64_t i = 0; i < p->count; i++) {
+    int64_t c = p->quant->axis < 0 ? 0 : i / p->inner % p->quant->count;
+    float scale = p->quant->scale[c];
+    int32_t zero_point = p->quant->zero_point[c];
+    p->values[i] = oct_dequantize(oct_quantize(p->values[i], scale, zero_point, p->low, p->high), scale, zero_point);
+  }
+  return OCTET_OK;
+}
+
+octet_status oct_plan_round(oct_plan *plan, oct_slot *slot, const oct_quant *quant) {
+  oct_lowering *l = &plan->lowering;
+  if (slot->dtype != OCT_F32 || (slot->layout != OCT_LAYOUT_PLAIN && !oct_layouts_agree(&slot->shape, slot->layout, OCT_LAYOUT_PLAIN)))
+    return oct_fail(l->ctx, OCTET_UNSUPPORTED, "value \"%s\": %s quantization of an activation needs a plain float form", slot->value->name,
+                    oct_dtype_name(quant->dtype));
+  round_params *p;
+  oct_step *step;
+  OCT_TRY(oct_lower_step(l, plan->current, "fake_quantize", run_round, sizeof *p, &p, &step));
+  static const struct {
+    oct_dtype dtype;
+    int32_t low, high;
+  } ranges[] = {{OCT_U8, 0, 255}, {OCT_I8, -128, 127}, {OCT_U16, 0, 65535}, {OCT_I16, -32768, 32767}};
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    if (ranges[i].dtype == quant->dtype) p->low = ranges[i].low, p->high = ranges[i].high;
+  if (p->low == p->high)
+    return oct_fail(l->ctx, OCTET_UNSUPPORTED, "value \"%s\": activations quantized to %s are not supported", slot->value->name, oct_dtype_name(quant->dtype));
+  p->quant = quant;
+  p->count = oct_shape_count(&slot->shape);
+  p->inner = 1;
+  for (int d = quant->axis + 1; quant->axis >= 0 && d < slot->shape.rank; d++) p->inner *= slot->shape.dim[d];
+  return oct_lower_write(l, step, &p->values, slot);
+}

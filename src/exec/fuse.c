@@ -1,0 +1,112 @@
+/* Fusion analysis: see fuse.h.
+ * SPDX-License-Identifier: MIT */
+#include "exec/fuse.h"
+
+#include <math.h>
+#include <string.h>
+
+unsigned oct_fuse_kind_parse(const char *name) {
+  static const struct {
+    const char *name;
+    unsigned kind;
+  } kinds[] = {{"residual", OCT_FUSE_RESIDUAL}, {"activation", OCT_FUSE_ACTIVATION}, {"table", OCT_FUSE_TABLE}, {"all", OCT_FUSE_ALL}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strcmp(kinds[i].name, name) == 0) return kinds[i].kind;
+  return 0;
+}
+
+typedef struct fuser {
+  const oct_uses *uses;
+  oct_fusion_map *map;
+  unsigned kinds;
+} fuser;
+
+/* The other operand when `user` adds it to `value` and it has the same shape; NULL otherwise. */
+static const oct_value *residual_of(const oct_node *user, const oct_value *value) {
+  if (!oct_node_has(user, OCT_TRAIT_ADD) || user->n_inputs != 2) return NULL;
+  const oct_value *other = user->inputs[user->inputs[0] == value];
+  if (other == value || other->kind == OCT_CONSTANT || !other->has_shape || !value->has_shape) return NULL;
+  return oct_shape_equal(&other->shape, &value->shape) && oct_shape_equal(&user->outputs[0]->shape, &value->shape) ? other : NULL;
+}
+
+static bool is_clamp(const oct_node *user, float *low, float *high) {
+  return oct_node_has(user, OCT_TRAIT_CLAMP) && user->op->clamp && user->op->clamp(user, low, high) && *low <= *high;
+}
+
+static void claim(fuser *f, oct_node *root, oct_fusion *fusion, oct_node *user) {
+  f->map->root[user->id] = root;
+  f->map->last[root->id] = user->id;
+  fusion->output = user->outputs[0];
+}
+
+static void give_up(fuser *f, oct_node *root) {
+  for (int id = root->id + 1; id <= f->map->last[root->id]; id++)
+    if (f->map->root[id] == root) f->map->root[id] = NULL;
+  f->map->last[root->id] = root->id;
+}
+
+static void fuse_from(fuser *f, oct_node *root, unsigned kinds) {
+  oct_fusion *fusion = &f->map->fusions[root->id];
+  *fusion = (oct_fusion){.output = root->outputs[0], .low = -INFINITY, .high = INFINITY};
+  f->map->last[root->id] = root->id;
+  for (;;) {
+    oct_value *value = fusion->output;
+    if (value->quant) {
+      fusion->rounded = value;
+      break;
+    }
+    oct_node *user = oct_only_user(f->uses, value);
+    float low, high;
+    if (!user || f->map->root[user->id]) break;
+    const oct_value *residual = residual_of(user, value);
+    if (residual && !fusion->residual && !fusion->has_clamp && (kinds & OCT_FUSE_RESIDUAL)) {
+      fusion->residual = residual;
+    } else if ((kinds & OCT_FUSE_ACTIVATION) && is_clamp(user, &low, &high)) {
+      fusion->low = oct_clamp_f32(fusion->low, low, high);
+      fusion->high = oct_clamp_f32(fusion->high, low, high);
+      fusion->has_clamp = true;
+    } else {
+      break;
+    }
+    claim(f, root, fusion, user);
+  }
+  /* An 8-bit result takes 8-bit residuals only; without the residual the rest of the chain is not ours. */
+  if (fusion->residual && fusion->rounded && !oct_quant_is_8bit(fusion->residual->quant)) {
+    give_up(f, root);
+    fuse_from(f, root, kinds & ~(unsigned)OCT_FUSE_RESIDUAL);
+    return;
+  }
+  if (!fusion->rounded || !oct_quant_is_8bit(fusion->rounded->quant) || !(kinds & OCT_FUSE_TABLE)) return;
+  oct_node *user = oct_only_user(f->uses, fusion->rounded);
+  if (!user || f->map->root[user->id] || !user->op->scalar1 || !oct_node_has(user, OCT_TRAIT_UNARY) || user->inputs[0] != fusion->rounded) return;
+  if (!oct_quant_is_8bit(user->outputs[0]->quant)) return;
+  fusion->table = user;
+  claim(f, root, fusion, user);
+}
+
+octet_status oct_fuse(octet_context *ctx, oct_graph *graph, unsigned kinds, oct_fusion_map *out) {
+  *out = (oct_fusion_map){0};
+  oct_uses uses;
+  OCT_TRY(oct_graph_uses(ctx, graph, &uses));
+  out->fusions = oct_alloc(ctx, graph->n_nodes + 1, sizeof *out->fusions);
+  out->root = oct_alloc(ctx, graph->n_nodes + 1, sizeof(oct_node *));
+  out->last = oct_alloc(ctx, graph->n_nodes + 1, sizeof *out->last);
+  if (!out->fusions || !out->root || !out->last) {
+    oct_uses_free(&uses);
+    oct_fusion_map_free(out);
+    return OCTET_OUT_OF_MEMORY;
+  }
+  fuser f = {&uses, out, kinds};
+  /* Backwards: of two convolutions that meet in an add, the later one takes it and finds the other's result ready. */
+  for (size_t i = graph->n_nodes; i-- > 0;)
+    if (oct_node_has(graph->nodes[i], OCT_TRAIT_ACCUMULATES) && !out->root[i]) fuse_from(&f, graph->nodes[i], kinds);
+  oct_uses_free(&uses);
+  return OCTET_OK;
+}
+
+void oct_fusion_map_free(oct_fusion_map *map) {
+  oct_free(map->fusions);
+  oct_free(map->root);
+  oct_free(map->last);
+  *map = (oct_fusion_map){0};
+}

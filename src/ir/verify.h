@@ -1,0 +1,13 @@
+/* The verifier: the rules every graph keeps between passes.
+ * SPDX-License-Identifier: MIT */
+#ifndef OCT_IR_VERIFY_H
+#define OCT_IR_VERIFY_H
+
+#include "ir/op.h"
+
+/* OCTET_GRAPH or OCTET_SHAPE with the node or value and the broken rule: arity, unknown or ill-typed or out-of-range attributes, required
+ * attributes, order of definition, one producer per value, unique names, dangling values, quantization parameters that fit the shape,
+ * constants whose tensor fits dtype and shape, inferred against recorded shapes. */
+octet_status oct_graph_verify(octet_context *ctx, oct_graph *graph);
+
+#endif

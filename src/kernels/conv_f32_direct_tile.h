@@ -1,0 +1,123 @@
+/* The micro kernel of the direct float convolution, written once for every vector width. The including file defines the vector
+ * type V, its LANES, the mask type M and the V_... operations, then instantiates tiles.
+ *
+ * A tile is up to 6 output pixels x `columns` vectors of output channels. When few columns leave registers free, `chains`
+ * partial sums per output run side by side: chain j adds the products with k % chains == j, and the chains are added at the
+ * end as (0 + 1) + (2 + 3). chains > 1 needs a multiple of `chains` channels, so that where runs begin does not matter.
+ * The order of additions of an output thus depends on the shape alone: not on tile height, views or threads.
+ * Each accumulator is a variable of its own (gcc 12 spills arrays); what `height`, `columns` and `chains` leave unused is
+ * removed by the compiler, as all three are constants after inlining.
+ * SPDX-License-Identifier: MIT */
+#ifndef OCT_KERNELS_CONV_F32_DIRECT_TILE_H
+#define OCT_KERNELS_CONV_F32_DIRECT_TILE_H
+
+#include "kernels/conv_f32_direct.h"
+
+#define TILE_HEIGHT 6
+
+typedef struct tile_args {
+  const float *in[TILE_HEIGHT], *residual[TILE_HEIGHT];
+  float *out[TILE_HEIGHT];
+  const float *weights, *bias; /* at the panel's first column; bias may be NULL */
+  float low, high;
+  oct_conv_f32_runs runs;
+  M mask; /* lanes of the last column that exist */
+} tile_args;
+
+#define FOR_VECTORS(X, r) X(r, 0) X(r, 1) X(r, 2) X(r, 3)
+#define FOR_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define FOR_ALL(X) \
+  FOR_VECTORS(X, 0) FOR_VECTORS(X, 1) FOR_VECTORS(X, 2) FOR_VECTORS(X, 3) FOR_VECTORS(X, 4) FOR_VECTORS(X, 5)
+
+#define POINTER(r) const float *in##r = height > r ? t->in[r] : NULL;
+#define RUN_POINTER(r) const float *a##r = height > r ? in##r + run * runs.run_step : NULL;
+#define ROW_ADVANCE(r) \
+  if (height > r) in##r += runs.row_step;
+#define ACCUMULATOR(r, v) V c##r##_##v = V_ZERO();
+#define WEIGHTS(v) V b##v = vectors > v ? V_LOAD(weights + v * LANES) : V_ZERO();
+#define MULTIPLY(r, v) \
+  if (height > r && vectors > v) c##r##_##v = V_FMA(V_SET1(a##r[k + v / columns]), b##v, c##r##_##v);
+#define ADD_CHAINS(r)                                                                               \
+  if (height > r && chains == 2 && columns == 1) c##r##_0 = V_ADD(c##r##_0, c##r##_1);              \
+  if (height > r && chains == 2 && columns == 2) c##r##_0 = V_ADD(c##r##_0, c##r##_2), c##r##_1 = V_ADD(c##r##_1, c##r##_3); \
+  if (height > r && chains == 4) c##r##_0 = V_ADD(V_ADD(c##r##_0, c##r##_1), V_ADD(c##r##_2, c##r##_3));
+#define FINISH(r, v) \
+  if (height > r && columns > v) tile_finish(t, r, v, v == columns - 1, c##r##_##v, bias##v, low, high);
+#define BIAS(v) V bias##v = columns > v && t->bias ? (v == columns - 1 ? V_LOAD_MASK(t->mask, t->bias + v * LANES) : V_LOAD(t->bias + v * LANES)) : V_ZERO();
+
+static inline __attribute__((always_inline)) void tile_finish(const tile_args *t, int row, int vector, bool last, V y, V bias, V low, V high) {
+  y = V_ADD(y, bias);
+  if (t->residual[row]) {
+    const float *residual = t->residual[row] + vector * LANES;
+    y = V_ADD(y, last ? V_LOAD_MASK(t->mask, residual) : V_LOAD(residual));
+  }
+  y = V_MIN(high, V_MAX(low, y)); /* the second operand wins when one is NaN: NaN stays */
+  if (last)
+    V_STORE_MASK(t->out[row] + vector * LANES, t->mask, y);
+  else
+    V_STORE(t->out[row] + vector * LANES, y);
+}
+
+static inline __attribute__((always_inline)) void tile(const tile_args *t, const int height, const int columns, const int chains) {
+  const int vectors = columns * chains;
+  const oct_conv_f32_runs runs = t->runs;
+  const float *weights = t->weights;
+  FOR_ROWS(POINTER)
+  FOR_ALL(ACCUMULATOR)
+  for (int64_t row = 0; row < runs.rows; row++) {
+    for (int64_t run = 0; run < runs.runs; run++) {
+      FOR_ROWS(RUN_POINTER)
+      for (int64_t k = 0; k < runs.length; k += chains) {
+        WEIGHTS(0) WEIGHTS(1) WEIGHTS(2) WEIGHTS(3)
+        FOR_ALL(MULTIPLY)
+        weights += vectors * LANES;
+      }
+    }
+    FOR_ROWS(ROW_ADVANCE)
+  }
+  FOR_ROWS(ADD_CHAINS)
+  const V low = V_SET1(t->low), high = V_SET1(t->high);
+  BIAS(0) BIAS(1) BIAS(2) BIAS(3)
+  FOR_ALL(FINISH)
+}
+
+typedef void (*tile_fn)(const tile_args *t);
+
+/* Tiles of heights 1 to 6 (or 1 to 3, where `chains` and `columns` use up the registers) and their table. */
+#define TILE(height, columns, chains) \
+  static __attribute__((noinline)) void tile_##height##x##columns##x##chains(const tile_args *t) { tile(t, height, columns, chains); }
+#define TILES_3(columns, chains) TILE(1, columns, chains) TILE(2, columns, chains) TILE(3, columns, chains)
+#define TILES_6(columns, chains) TILES_3(columns, chains) TILE(4, columns, chains) TILE(5, columns, chains) TILE(6, columns, chains)
+#define TILE_NAMES_3(columns, chains) tile_1x##columns##x##chains, tile_2x##columns##x##chains, tile_3x##columns##x##chains
+#define TILE_NAMES_6(columns, chains) \
+  TILE_NAMES_3(columns, chains), tile_4x##columns##x##chains, tile_5x##columns##x##chains, tile_6x##columns##x##chains
+
+/* What runs a panel: the tallest tile, and one function per height. */
+typedef struct tile_set {
+  int columns, chains, height;
+  tile_fn run[TILE_HEIGHT];
+} tile_set;
+
+/* Columns [unit->column, + set->columns * LANES) of pixels [unit->pixel, unit->pixel_end). */
+static void run_unit(const oct_conv_f32_args *args, const oct_conv_f32_plan *plan, const oct_conv_f32_unit *unit, const tile_set *set, M mask) {
+  int64_t channel = unit->group * plan->group_out + unit->column, in_channel = unit->group * plan->group_in;
+  tile_args t = {.weights = (const float *)args->packed + (unit->group * plan->columns + unit->column) * plan->k,
+                 .bias = args->bias ? args->bias + channel : NULL,
+                 .low = args->low,
+                 .high = args->high,
+                 .runs = oct_conv_f32_runs_make(args, plan->group_in),
+                 .mask = mask};
+  oct_conv_f32_walk walk = oct_conv_f32_walk_start(args, unit->pixel);
+  for (int64_t left = unit->pixel_end - unit->pixel; left > 0; left -= set->height) {
+    int height = left < set->height ? (int)left : set->height;
+    for (int r = 0; r < height; r++) {
+      t.in[r] = walk.in + in_channel;
+      t.out[r] = walk.out + channel;
+      t.residual[r] = walk.residual ? walk.residual + channel : NULL;
+      oct_conv_f32_walk_next(&walk);
+    }
+    set->run[height - 1](&t);
+  }
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* Vector kernels, AVX-512: the bytes of vector__scalar.c, whose functions state what each does. Tails are masked: nothing is
+ * read or written outside [0, n). Pools: vector_pool__avx512.c.
+ * SPDX-License-Identifier: MIT */
+#include <float.h>
+#include <immintrin.h>
+
+#include "kernels/vector_pool.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE __mmask16 mask16(size_t left) { return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1); }
+INLINE __mmask64 mask64(size_t left) { return left >= 64 ? ~0ull : (1ull << left) - 1; }
+INLINE __m512i load_u8(__mmask16 mask, const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p)); }
+INLINE void store_u8(uint8_t *p, __mmask16 mask, __m512i x) { _mm_mask_storeu_epi8(p, mask, _mm512_cvtepi32_epi8(x)); }
+
+/* The range of an 8-bit result around its zero point, in float as the rounding rule has it. */
+typedef struct range {
+  __m512 low, high;
+  __m512i zero_point;
+} range;
+
+INLINE range range_make(int32_t zero_point, int32_t low, int32_t high) {
+  return (range){_mm512_set1_ps((float)(low - zero_point)), _mm512_set1_ps((float)(high - zero_point)), _mm512_set1_epi32(zero_point)};
+}
+INLINE __m512 range_clamp(const range *r, __m512 t) { return _mm512_min_ps(r->high, _mm512_max_ps(r->low, t)); }
+INLINE __m512i range_round(const range *r, __m512 t) { return _mm512_add_epi32(_mm512_cvtps_epi32(t), r->zero_point); }
+
+/* x / scale decides ties, but x * (1 / scale) is much cheaper and differs from it by less than 3 * 2^-24 * 512 < 2^-12 inside the
+ * range; only a vector with a value that near to a tie is divided. Where 1 / scale is not an ordinary number all are. */
+static void quantize_f32_u8(size_t n, const float *x, uint8_t *y, float scale, int32_t zero_point) {
+  const range r = range_make(zero_point, 0, 255);
+  const float inverse = 1.0f / scale, inverse_size = fabsf(inverse);
+  const bool divide = !(inverse_size >= FLT_MIN && inverse_size <= FLT_MAX && fabsf(scale) >= FLT_MIN) || zero_point < -128 || zero_point > 383;
+  const __m512 divisor = _mm512_set1_ps(scale), factor = _mm512_set1_ps(inverse), near_tie = _mm512_set1_ps(0.5f - 0x1p-12f);
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 mask = mask16(n - i);
+    const __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+    __m512 t = range_clamp(&r, _mm512_mul_ps(v, factor));
+    __m512 distance = _mm512_abs_ps(_mm512_sub_ps(t, _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
+    if (divide || _mm512_cmp_ps_mask(distance, near_tie, _CMP_GE_OQ)) t = range_clamp(&r, _mm512_div_ps(v, divisor));
+    const __m512 zero_point_f32 = range_clamp(&r, _mm512_setzero_ps()); /* what NaN becomes, less the zero point */
+    t = _mm512_mask_mov_ps(t, _mm512_cmp_ps_mask(t, t, _CMP_UNORD_Q), zero_point_f32);
+    store_u8(y + i, mask, range_round(&r, t));
+  }
+}
+
+static void dequantize_u8_f32(size_t n, const uint8_t *x, float *y, float scale, int32_t zero_point) {
+  const __m512i zero = _mm512_set1_epi32(zero_point);
+  const __m512 factor = _mm512_set1_ps(scale);
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 mask = mask16(n - i);
+    __m512 t = _mm512_cvtepi32_ps(_mm512_sub_epi32(load_u8(mask, x + i), zero));
+    _mm512_mask_storeu_ps(y + i, mask, _mm512_mul_ps(t, factor));
+  }
+}
+
+/* 16 entries of the table per shuffle; bits 4 to 7 of the index then choose among 16 results. */
+INLINE __m512i shuffle_pair(__m512i low, __mmask64 bit4, const uint8_t *entries) {
+  const __m512i even = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)entries));
+  const __m512i odd = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(entries + 16)));
+  return _mm512_mask_shuffle_epi8(_mm512_shuffle_epi8(even, low), bit4, odd, low);
+}
+
+static void table_u8(size_t n, const uint8_t *x, uint8_t *y, const uint8_t table[256]) {
+  for (size_t i = 0; i < n; i += 64) {
+    const __mmask64 mask = mask64(n - i);
+    const __m512i v = _mm512_maskz_loadu_epi8(mask, x + i), low = _mm512_and_si512(v, _mm512_set1_epi8(15));
+    const __mmask64 bit4 = _mm512_movepi8_mask(_mm512_slli_epi16(v, 3)), bit5 = _mm512_movepi8_mask(_mm512_slli_epi16(v, 2));
+    const __mmask64 bit6 = _mm512_movepi8_mask(_mm512_slli_epi16(v, 1)), bit7 = _mm512_movepi8_mask(v);
+    __m512i q[4];
+    for (int k = 0; k < 4; k++) {
+      const uint8_t *entries = table + 64 * k;
+      q[k] = _mm512_mask_blend_epi8(bit5, shuffle_pair(low, bit4, entries), shuffle_pair(low, bit4, entries + 32));
+    }
+    const __m512i lower = _mm512_mask_blend_epi8(bit6, q[0], q[1]), upper = _mm512_mask_blend_epi8(bit6, q[2], q[3]);
+    _mm512_mask_storeu_epi8(y + i, mask, _mm512_mask_blend_epi8(bit7, lower, upper));
+  }
+}
+
+static void table_u8_f32(size_t n, const uint8_t *x, float *y, const float table[256]) {
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 mask = mask16(n - i);
+    _mm512_mask_storeu_ps(y + i, mask, _mm512_i32gather_ps(load_u8(mask, x + i), table, 4));
+  }
+}
+
+static void add_u8(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, float a_scale, int32_t a_zp, float b_scale, int32_t b_zp, int32_t zp, int32_t low,
+                   int32_t high) {
+  const range r = range_make(zp, low, high);
+  const __m512i a_zero = _mm512_set1_epi32(a_zp), b_zero = _mm512_set1_epi32(b_zp);
+  const __m512 a_factor = _mm512_set1_ps(a_scale), b_factor = _mm512_set1_ps(b_scale);
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 mask = mask16(n - i);
+    const __m512 p = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(load_u8(mask, a + i), a_zero)), a_factor);
+    const __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(load_u8(mask, b + i), b_zero)), b_factor);
+    store_u8(y + i, mask, range_round(&r, range_clamp(&r, _mm512_add_ps(p, q))));
+  }
+}
+
+static void mul_u8(size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y, float scale, int32_t a_zp, int32_t b_zp, int32_t zp, int32_t low,
+                   int32_t high) {
+  const range r = range_make(zp, low, high);
+  const __m512i a_zero = _mm512_set1_epi32(a_zp), b_zero = _mm512_set1_epi32(b_zp);
+  const __m512i b_value = n && b_broadcast ? _mm512_set1_epi32(b[0] - b_zp) : b_zero;
+  const __m512 factor = _mm512_set1_ps(scale);
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 mask = mask16(n - i);
+    const __m512i p = _mm512_sub_epi32(load_u8(mask, a + i), a_zero);
+    const __m512i q = b_broadcast ? b_value : _mm512_sub_epi32(load_u8(mask, b + i), b_zero);
+    const __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_mullo_epi32(p, q)), factor);
+    store_u8(y + i, mask, range_round(&r, range_clamp(&r, t)));
+  }
+}
+
+/* min(x, m) is m when x is NaN. */
+static void minmax_f32(size_t n, const float *x, float *low, float *high) {
+  __m512 min0 = _mm512_set1_ps(*low), max0 = _mm512_set1_ps(*high), min1 = min0, max1 = max0;
+  size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m512 v = _mm512_loadu_ps(x + i), w = _mm512_loadu_ps(x + i + 16);
+    min0 = _mm512_min_ps(v, min0), max0 = _mm512_max_ps(v, max0);
+    min1 = _mm512_min_ps(w, min1), max1 = _mm512_max_ps(w, max1);
+  }
+  for (; i < n; i += 16) {
+    const __mmask16 mask = mask16(n - i);
+    const __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+    min0 = _mm512_mask_min_ps(min0, mask, v, min0), max0 = _mm512_mask_max_ps(max0, mask, v, max0);
+  }
+  float mins[16], maxs[16], min = *low, max = *high;
+  _mm512_storeu_ps(mins, _mm512_min_ps(min1, min0));
+  _mm512_storeu_ps(maxs, _mm512_max_ps(max1, max0));
+  for (int lane = 0; lane < 16; lane++) {
+    min = mins[lane] < min ? mins[lane] : min;
+    max = maxs[lane] > max ? maxs[lane] : max;
+  }
+  *low = min + 0.0f;
+  *high = max + 0.0f;
+}
+
+/* y = expression of the vectors p (from a) and q (from b); operands that an operation has not got are loaded for nothing. */
+#define MAP_F32(a, b, expression)                                                                           \
+  size_t i = 0;                                                                                             \
+  for (; i + 16 <= n; i += 16) {                                                                            \
+    const __m512 p = _mm512_loadu_ps(a + i), q = _mm512_loadu_ps(b + i);                                    \
+    (void)q;                                                                                                \
+    _mm512_storeu_ps(y + i, expression);                                                                    \
+  }                                                                                                         \
+  if (i < n) {                                                                                              \
+    const __mmask16 mask = mask16(n - i);                                                                   \
+    const __m512 p = _mm512_maskz_loadu_ps(mask, a + i), q = _mm512_maskz_loadu_ps(mask, b + i);            \
+    (void)q;                                                                                                \
+    _mm512_mask_storeu_ps(y + i, mask, expression);                                                         \
+  }
+
+static void add_f32(size_t n, const float *a, const float *b, float *y) { MAP_F32(a, b, _mm512_add_ps(p, q)) }
+static void sub_f32(size_t n, const float *a, const float *b, float *y) { MAP_F32(a, b, _mm512_sub_ps(p, q)) }
+static void mul_f32(size_t n, const float *a, const float *b, float *y) { MAP_F32(a, b, _mm512_mul_ps(p, q)) }
+static void div_f32(size_t n, const float *a, const float *b, float *y) { MAP_F32(a, b, _mm512_div_ps(p, q)) }
+
+static void scale_f32(size_t n, const float *x, float *y, float scale, float shift) {
+  const __m512 factor = _mm512_set1_ps(scale), term = _mm512_set1_ps(shift);
+  MAP_F32(x, x, _mm512_add_ps(_mm512_mul_ps(p, factor), term))
+}
+
+/* `low` first, also where low > high. */
+static void clamp_f32(size_t n, const float *x, float *y, float low, float high) {
+  const __m512 least = _mm512_set1_ps(low), most = _mm512_set1_ps(high);
+  MAP_F32(x, x, _mm512_mask_mov_ps(_mm512_min_ps(most, p), _mm512_cmp_ps_mask(p, least, _CMP_LT_OQ), least))
+}
+
+const oct_vector_kernels oct_vector__avx512 = {
+    .name = "vector__avx512",
+    .isa = OCT_ISA_AVX512,
+    .quantize_f32_u8 = quantize_f32_u8,
+    .dequantize_u8_f32 = dequantize_u8_f32,
+    .table_u8 = table_u8,
+    .table_u8_f32 = table_u8_f32,
+    .add_u8 = add_u8,
+    .mul_u8 = mul_u8,
+    .minmax_f32 = minmax_f32,
+    .add_f32 = add_f32,
+    .sub_f32 = sub_f32,
+    .mul_f32 = mul_f32,
+    .div_f32 = div_f32,
+    .scale_f32 = scale_f32,
+    .clamp_f32 = clamp_f32,
+    .max_pool_u8 = oct_max_pool_u8__avx512,
+    .max_pool_f32 = oct_max_pool_f32__avx512,
+    .average_pool_u8 = oct_average_pool_u8__avx512,
+    .average_pool_f32 = oct_average_pool_f32__avx512,
+};

@@ -1,0 +1,293 @@
+/* Lowering of convolution, gemm and matmul: choice of the path, inputs and outputs as kernels want them, and the float path.
+ * The integer paths are in accumulate_i8.c.
+ * SPDX-License-Identifier: MIT */
+#include "ops/accumulate_parts.h"
+
+#include <stdio.h>
+
+#include "ops/movement.h"
+
+/* ---- Inputs and outputs --------------------------------------------------------------------------------------- */
+
+static oct_shape image_shape(const oct_shape *s) { return oct_shape_of(4, s->dim[0], s->dim[1], (int64_t)1, s->dim[2]); }
+
+/* Strides of a rank-4 slot seen as [N,C,L]. */
+static void line_strides(const oct_slot *slot, int64_t strides[OCT_MAX_RANK]) {
+  int64_t s[OCT_MAX_RANK];
+  oct_slot_strides(slot, 4, s);
+  strides[0] = s[0], strides[1] = s[1], strides[2] = s[3];
+}
+
+/* A rank-3 activation as an image of height 1 in scratch memory. */
+static octet_status line_input(oct_accumulate *a, const oct_value *value, oct_dtype dtype, const oct_border *border, oct_slot **out) {
+  oct_slot *plain;
+  OCT_TRY(oct_lower_input(a->l, value, dtype, OCT_LAYOUT_PLAIN, NULL, &plain));
+  oct_shape shape = image_shape(&value->shape);
+  OCT_TRY(oct_lower_scratch(a->l, dtype, &shape, OCT_LAYOUT_CHANNELS_LAST, border, out));
+  (*out)->quantized = plain->quantized, (*out)->scale = plain->scale, (*out)->zero_point = plain->zero_point;
+  int64_t from[OCT_MAX_RANK], to[OCT_MAX_RANK];
+  oct_slot_strides(plain, 3, from);
+  line_strides(*out, to);
+  if (border && (border->left || border->right)) {
+    oct_copy whole = oct_copy_make(&value->shape, from, to);
+    whole.shape.dim[2] += border->left + border->right;
+    whole.out_offset = -border->left * to[2];
+    OCT_TRY(oct_movement_fill(a->l, a->p->node, &whole, dtype == OCT_U8 ? (uint64_t)plain->zero_point : 0, *out));
+  }
+  oct_copy copy = oct_copy_make(&value->shape, from, to);
+  return oct_movement_step(a->l, a->p->node, &copy, plain, *out, NULL);
+}
+
+octet_status oct_accumulate_input(oct_accumulate *a, const oct_value *value, oct_dtype dtype, bool with_border, oct_slot **out) {
+  const oct_accumulate_problem *p = a->p;
+  oct_border border = {p->shape.pad_top, p->shape.pad_left, p->pad_bottom, p->pad_right};
+  if (!p->spatial) return oct_lower_input(a->l, value, dtype, OCT_LAYOUT_PLAIN, NULL, out);
+  if (value->shape.rank == 3) return line_input(a, value, dtype, with_border ? &border : NULL, out);
+  return oct_lower_input(a->l, value, dtype, OCT_LAYOUT_CHANNELS_LAST, with_border ? &border : NULL, out);
+}
+
+octet_status oct_accumulate_output(oct_accumulate *a, oct_dtype dtype, oct_slot **out) {
+  oct_value *y = a->fusion.output;
+  if (a->table_after) { /* float result first, rounded and mapped by a step of its own */
+    oct_shape shape = a->p->spatial && y->shape.rank == 3 ? image_shape(&y->shape) : y->shape;
+    return oct_lower_scratch(a->l, OCT_F32, &shape, a->p->spatial ? OCT_LAYOUT_CHANNELS_LAST : OCT_LAYOUT_PLAIN, NULL, out);
+  }
+  if (!a->p->spatial) return oct_lower_output(a->l, y, dtype, OCT_LAYOUT_PLAIN, out);
+  if (y->shape.rank == 4) return oct_lower_output(a->l, y, dtype, OCT_LAYOUT_CHANNELS_LAST, out);
+  oct_shape shape = image_shape(&y->shape);
+  return oct_lower_scratch(a->l, dtype, &shape, OCT_LAYOUT_CHANNELS_LAST, NULL, out);
+}
+
+/* ---- What follows the kernel --------------------------------------------------------------------------------- */
+
+typedef struct round_step {
+  const float *in;
+  uint8_t *out;
+  oct_loops loops;
+  const oct_vector_kernels *vector;
+  float scale;
+  int32_t zero_point;
+  const uint8_t *table;
+} round_step;
+
+static octet_status run_round(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const round_step *s = params;
+  int inner = s->loops.rank - 1;
+  int64_t n = s->loops.count[inner], to = s->loops.stride[0][inner], from = s->loops.stride[1][inner];
+  for (size_t row = begin; row < end; row++) {
+    int64_t offset[4];
+    oct_loops_row(&s->loops, row, 2, offset);
+    const float *x = s->in + offset[1];
+    uint8_t *y = s->out + offset[0];
+    if (to == 1 && from == 1) {
+      s->vector->quantize_f32_u8((size_t)n, x, y, s->scale, s->zero_point);
+      s->vector->table_u8((size_t)n, y, y, s->table);
+    } else {
+      for (int64_t i = 0; i < n; i++) y[i * to] = s->table[oct_quantize(x[i * from], s->scale, s->zero_point, 0, 255)];
+    }
+  }
+  return OCTET_OK;
+}
+
+octet_status oct_accumulate_table(oct_accumulate *a, const oct_slot *out, const uint8_t **table) {
+  *table = NULL;
+  if (!a->fusion.table) return OCTET_OK;
+  const oct_node *node = a->fusion.table;
+  uint8_t *map = oct_lower_memory(a->l, 256, 1);
+  if (!map) return OCTET_OUT_OF_MEMORY;
+  for (int q = 0; q < 256; q++) {
+    double y = node->op->scalar1(node, (double)oct_dequantize(q, a->rounded_scale, a->rounded_zero_point));
+    map[q] = (uint8_t)oct_quantize((float)y, out->scale, out->zero_point, 0, 255);
+  }
+  *table = map;
+  return OCTET_OK;
+}
+
+/* Rounds the float scratch to the fused table's input and maps it. */
+static octet_status table_step(oct_accumulate *a, oct_slot *from) {
+  oct_value *y = a->fusion.output;
+  round_step *s;
+  oct_step *step;
+  oct_slot *out;
+  OCT_TRY(oct_lower_output(a->l, y, OCT_U8, y->shape.rank == 4 ? from->layout : OCT_LAYOUT_PLAIN, &out));
+  OCT_TRY(oct_lower_step(a->l, a->p->node, "round_table", run_round, sizeof *s, &s, &step));
+  OCT_TRY(oct_accumulate_table(a, out, &s->table));
+  int64_t strides[4][OCT_MAX_RANK] = {{0}};
+  oct_slot_strides(out, y->shape.rank, strides[0]);
+  if (y->shape.rank == 3 && from->shape.rank == 4) line_strides(from, strides[1]);
+  else oct_slot_strides(from, y->shape.rank, strides[1]);
+  oct_loops_make(&s->loops, 2, &y->shape, strides);
+  s->vector = a->l->vector, s->scale = a->rounded_scale, s->zero_point = a->rounded_zero_point;
+  step->units = oct_loops_rows(&s->loops);
+  step->grain = 1 + 16384 / ((size_t)s->loops.count[s->loops.rank - 1] + 1);
+  OCT_TRY(oct_lower_read(a->l, step, &s->in, from));
+  return oct_lower_write(a->l, step, &s->out, out);
+}
+
+octet_status oct_accumulate_finish(oct_accumulate *a, oct_slot *out) {
+  if (a->table_after) return table_step(a, out);
+  oct_value *y = a->fusion.output;
+  if (!a->p->spatial || y->shape.rank == 4) return OCTET_OK;
+  oct_slot *plain;
+  OCT_TRY(oct_lower_output(a->l, y, out->dtype, OCT_LAYOUT_PLAIN, &plain));
+  int64_t from[OCT_MAX_RANK], to[OCT_MAX_RANK];
+  line_strides(out, from);
+  oct_slot_strides(plain, 3, to);
+  oct_copy copy = oct_copy_make(&y->shape, from, to);
+  return oct_movement_step(a->l, a->p->node, &copy, out, plain, NULL);
+}
+
+const char *oct_accumulate_reason(oct_accumulate *a, const char *rejected) {
+  const char *why = a->reason ? a->reason : "";
+  size_t length = strlen(why) + strlen(rejected) + 3;
+  if (length == 3) return NULL;
+  char *text = oct_lower_memory(a->l, length, 1);
+  if (text) snprintf(text, length, "%s%s%s", why, *why && *rejected ? "; " : "", rejected);
+  return text;
+}
+
+double oct_accumulate_macs(const oct_conv_shape *s) {
+  return (double)s->batch * (double)s->out_h * (double)s->out_w * (double)s->out_channels * (double)(s->channels / s->groups) * s->kernel_h * s->kernel_w;
+}
+
+/* ---- Constants ------------------------------------------------------------------------------------------------- */
+
+int64_t oct_accumulate_depth(const oct_accumulate_problem *p) { return p->shape.channels / p->shape.groups * p->shape.kernel_h * p->shape.kernel_w; }
+
+bool oct_accumulate_bias(const oct_accumulate_problem *p, int64_t channel, double *real) {
+  *real = 0;
+  if (!p->bias) return true;
+  const oct_tensor *t = oct_constant_of(p->bias);
+  int64_t count = t ? oct_shape_count(&t->shape) : 0;
+  if (count != 1 && count != p->shape.out_channels) return false;
+  int64_t i = count == 1 ? 0 : channel;
+  const oct_quant *q = p->bias->quant;
+  double factor = p->bias_factor != 0 ? (double)p->bias_factor : 1.0;
+  if (q && !oct_dtype_is_float(t->dtype)) {
+    int64_t k = q->count == 1 ? 0 : i;
+    *real = (double)(oct_get_i64(t->data, t->dtype, i) - q->zero_point[k]) * (double)q->scale[k];
+  } else {
+    *real = oct_get_f64(t->data, t->dtype, i);
+  }
+  *real *= factor;
+  return true;
+}
+
+octet_status oct_accumulate_float_bias(oct_accumulate *a, const float **bias) {
+  *bias = NULL;
+  if (!a->p->bias) return OCTET_OK;
+  float *values = oct_lower_memory(a->l, (size_t)a->padded, sizeof *values);
+  if (!values) return OCTET_OUT_OF_MEMORY;
+  for (int64_t c = 0; c < a->p->shape.out_channels; c++) {
+    double real;
+    oct_accumulate_bias(a->p, c, &real);
+    values[c] = (float)real;
+  }
+  *bias = values;
+  return OCTET_OK;
+}
+
+uint64_t oct_accumulate_packing(const oct_accumulate_problem *p, const char *kernel, char *name, size_t size) {
+  uint64_t hash = 14695981039346656037u; /* FNV-1a of the scales: one tensor may serve two values */
+  const oct_quant *q = p->weights->quant;
+  for (int64_t i = 0; q && i < q->count * (int64_t)sizeof(float); i++) hash = (hash ^ ((const uint8_t *)q->scale)[i]) * 1099511628211u;
+  snprintf(name, size, "%s g%d k%dx%d d%dx%d %lldx%lld %s a%a %llx", kernel, p->shape.groups, p->shape.kernel_h, p->shape.kernel_w, p->shape.dilation_h,
+           p->shape.dilation_w, (long long)p->shape.out_channels, (long long)p->shape.channels, p->weights_by_k ? "kn" : "nk", (double)p->alpha,
+           (unsigned long long)hash);
+  return hash;
+}
+
+/* ---- The float path ---------------------------------------------------------------------------------------------- */
+
+typedef struct float_step {
+  oct_conv_f32_args args;
+  const oct_conv_f32_kernel *kernel;
+} float_step;
+
+static octet_status run_float(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx;
+  const float_step *s = params;
+  s->kernel->run(&s->args, begin, end, workspace);
+  return OCTET_OK;
+}
+
+static octet_status pack_float(oct_accumulate *a, const oct_conv_f32_kernel *kernel, void *packed) {
+  const oct_accumulate_problem *p = a->p;
+  const float *weights;
+  OCT_TRY(oct_lower_constant_f32(a->l, p->weights, &weights));
+  if (!p->weights_by_k && p->alpha == 1) {
+    kernel->pack(&p->shape, weights, packed);
+    return OCTET_OK;
+  }
+  int64_t depth = oct_accumulate_depth(p), n = p->shape.out_channels;
+  float *scaled = oct_alloc(a->l->ctx, (size_t)depth * (size_t)n, sizeof *scaled);
+  if (!scaled) return OCTET_OUT_OF_MEMORY;
+  for (int64_t c = 0; c < n; c++)
+    for (int64_t k = 0; k < depth; k++) scaled[c * depth + k] = weights[p->weights_by_k ? k * n + c : c * depth + k] * p->alpha;
+  kernel->pack(&p->shape, scaled, packed);
+  oct_free(scaled);
+  return OCTET_OK;
+}
+
+static octet_status lower_float(oct_accumulate *a) {
+  const oct_accumulate_problem *p = a->p;
+  char reasons[512] = "", packing[256];
+  const oct_conv_f32_kernel *kernel = oct_conv_f32_select(a->l->isa_mask, &p->shape, reasons, sizeof reasons);
+  oct_slot *in, *out, *residual = NULL;
+  float_step *s;
+  oct_step *step;
+  void *packed;
+  bool fresh;
+  a->table_after = a->fusion.table != NULL;
+  OCT_TRY(oct_accumulate_input(a, p->input, OCT_F32, true, &in));
+  if (a->fusion.residual) OCT_TRY(oct_accumulate_input(a, a->fusion.residual, OCT_F32, false, &residual));
+  OCT_TRY(oct_accumulate_output(a, OCT_F32, &out));
+  oct_accumulate_packing(p, kernel->name, packing, sizeof packing);
+  OCT_TRY(oct_lower_packed(a->l, p->weights->tensor, packing, kernel->packed_bytes(&p->shape), &packed, &fresh));
+  if (fresh) OCT_TRY(pack_float(a, kernel, packed));
+  OCT_TRY(oct_lower_step(a->l, p->node, kernel->name, run_float, sizeof *s, &s, &step));
+  s->kernel = kernel;
+  s->args = (oct_conv_f32_args){.shape = p->shape, .in = oct_slot_view(in), .out = oct_slot_view(out), .packed = packed, .low = -INFINITY, .high = INFINITY};
+  if (residual) s->args.residual = oct_slot_view(residual);
+  if (a->fusion.has_clamp) s->args.low = a->fusion.low, s->args.high = a->fusion.high;
+  OCT_TRY(oct_accumulate_float_bias(a, &s->args.bias));
+  step->units = kernel->units(&p->shape);
+  step->grain = 1;
+  step->workspace_bytes = kernel->workspace_bytes ? kernel->workspace_bytes(&p->shape) : 0;
+  step->macs = oct_accumulate_macs(&p->shape);
+  step->reason = oct_accumulate_reason(a, reasons);
+  OCT_TRY(oct_lower_read(a->l, step, &s->args.in.data, in));
+  if (residual) OCT_TRY(oct_lower_read(a->l, step, &s->args.residual.data, residual));
+  OCT_TRY(oct_lower_write(a->l, step, &s->args.out.data, out));
+  return oct_accumulate_finish(a, out);
+}
+
+/* ---- The choice ---------------------------------------------------------------------------------------------------- */
+
+static octet_status check(oct_accumulate *a) {
+  const oct_accumulate_problem *p = a->p;
+  double real;
+  if (!oct_constant_of(p->weights)) return oct_lower_decline(a->l, "the weights '%s' are not constant", p->weights->name);
+  if (p->input->dtype != OCT_F32 || p->weights->dtype != OCT_F32) return oct_lower_decline(a->l, "only f32 has a kernel, the input is %s", oct_dtype_name(p->input->dtype));
+  if (p->shape.batch < 1 || p->shape.out_h < 1 || p->shape.out_w < 1 || p->shape.out_channels < 1 || p->shape.channels < 1)
+    return oct_lower_decline(a->l, "a dimension is zero");
+  if (!oct_accumulate_bias(p, 0, &real)) return oct_lower_decline(a->l, "the bias '%s' is not a constant per output channel", p->bias->name);
+  return OCTET_OK;
+}
+
+octet_status oct_accumulate_lower(oct_lowering *l, const oct_accumulate_problem *problem) {
+  oct_accumulate a = {.l = l, .p = problem, .padded = (problem->shape.out_channels + 63) / 64 * 64, .fusion = oct_lower_fusion(l, problem->node)};
+  OCT_TRY(check(&a));
+  if (a.fusion.rounded && a.fusion.rounded->quant) {
+    const oct_quant *q = a.fusion.rounded->quant;
+    a.rounded_scale = q->scale[0];
+    a.rounded_zero_point = q->zero_point[0] + (q->dtype == OCT_I8 ? 128 : 0);
+  }
+  int axis = problem->weights_by_k ? 1 : 0;
+  bool int8_weights = oct_weight_is_int8(problem->weights, axis) && problem->alpha == 1;
+  if (int8_weights && oct_node_int(problem->node, "dynamic") && oct_lower_dtype(l, problem->input) == OCT_F32) return oct_accumulate_lower_dynamic(&a);
+  bool done = false;
+  if (int8_weights && oct_lower_dtype(l, problem->input) == OCT_U8) OCT_TRY(oct_accumulate_lower_i8(&a, &done));
+  return done ? OCTET_OK : lower_float(&a);
+}

@@ -1,0 +1,40 @@
+/* Between accumulate.c and accumulate_i8.c: one problem while it is being lowered.
+ * SPDX-License-Identifier: MIT */
+#ifndef OCT_OPS_ACCUMULATE_PARTS_H
+#define OCT_OPS_ACCUMULATE_PARTS_H
+
+#include "ops/accumulate.h"
+
+typedef struct oct_accumulate {
+  oct_lowering *l;
+  const oct_accumulate_problem *p;
+  oct_fusion fusion;
+  int64_t padded; /* output channels rounded up to 64 */
+  float rounded_scale; /* of fusion.rounded as stored: unsigned 8-bit */
+  int32_t rounded_zero_point;
+  bool table_after; /* the fused table cannot run in the kernel and follows as a step */
+  const char *reason;
+} oct_accumulate;
+
+octet_status oct_accumulate_input(oct_accumulate *a, const oct_value *value, oct_dtype dtype, bool with_border, oct_slot **out);
+octet_status oct_accumulate_output(oct_accumulate *a, oct_dtype dtype, oct_slot **out);
+/* What must follow the kernel's step: a table, or a copy to where the value is stored. */
+octet_status oct_accumulate_finish(oct_accumulate *a, oct_slot *out);
+/* The fused unary node as a map from the rounded value to `out`; *table NULL without one. */
+octet_status oct_accumulate_table(oct_accumulate *a, const oct_slot *out, const uint8_t **table);
+const char *oct_accumulate_reason(oct_accumulate *a, const char *rejected);
+double oct_accumulate_macs(const oct_conv_shape *shape);
+
+/* Products per output element. */
+int64_t oct_accumulate_depth(const oct_accumulate_problem *p);
+/* The real bias of a channel; false when it is not a constant per channel. */
+bool oct_accumulate_bias(const oct_accumulate_problem *p, int64_t channel, double *real);
+octet_status oct_accumulate_float_bias(oct_accumulate *a, const float **bias);
+/* Key under which packed weights are kept: kernel, form, and everything of the problem that packing may depend on. */
+uint64_t oct_accumulate_packing(const oct_accumulate_problem *p, const char *kernel, char *name, size_t size);
+
+/* *done false: the accumulator could overflow (a->reason says so), nothing was added. */
+octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done);
+octet_status oct_accumulate_lower_dynamic(oct_accumulate *a);
+
+#endif
