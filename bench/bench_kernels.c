@@ -1,5 +1,5 @@
-/* GMAC/s of every 8-bit convolution variant on the layers of ResNet18, of depthwise networks and of the MNIST network, one thread.
- * Usage: bench_kernels [part of a layer's name [part of a variant's name]]. The best of some short runs is printed, with the time of one call.
+/* Speed of every 8-bit convolution variant on the layers of ResNet18, of depthwise networks and of the MNIST network.
+ * One thread. Usage: bench_kernels [part of a layer's name [part of a variant's name]]. The best of some short runs, and its GMAC/s.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,12 +59,27 @@ static void *buffer(size_t bytes) {
 
 static void measure(const layer *l, const oct_conv_i8_kernel *k) {
   int out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
-  oct_conv_i8_args a = {.shape = {.batch = 1, .in_h = l->size, .in_w = l->size, .channels = l->channels, .out_h = out, .out_w = out, .out_channels = l->out_channels, .kernel_h = l->kernel,
-                                  .kernel_w = l->kernel, .stride_h = l->stride, .stride_w = l->stride, .dilation_h = 1, .dilation_w = 1, .pad_top = l->pad, .pad_left = l->pad, .groups = l->groups}};
+  oct_conv_i8_args a = {.shape = {.batch = 1,
+                                  .in_h = l->size,
+                                  .in_w = l->size,
+                                  .channels = l->channels,
+                                  .out_h = out,
+                                  .out_w = out,
+                                  .out_channels = l->out_channels,
+                                  .kernel_h = l->kernel,
+                                  .kernel_w = l->kernel,
+                                  .stride_h = l->stride,
+                                  .stride_w = l->stride,
+                                  .dilation_h = 1,
+                                  .dilation_w = 1,
+                                  .pad_top = l->pad,
+                                  .pad_left = l->pad,
+                                  .groups = l->groups}};
   const oct_conv_shape *s = &a.shape;
   if (k->reject && k->reject(s)) return;
   ptrdiff_t row = (ptrdiff_t)(l->size + 2 * l->pad) * l->channels, image = row * (l->size + 2 * l->pad);
-  size_t weights_bytes = (size_t)l->out_channels * (size_t)(l->channels / l->groups * l->kernel * l->kernel), padded = (size_t)(l->out_channels + 63) / 64 * 64;
+  size_t weights_bytes = (size_t)l->out_channels * (size_t)(l->channels / l->groups * l->kernel * l->kernel),
+         padded = (size_t)(l->out_channels + 63) / 64 * 64;
   uint8_t *in = buffer((size_t)image + OCT_OVERREAD), *output = buffer((size_t)(out * out * l->out_channels));
   int8_t *weights = buffer(weights_bytes);
   int32_t *bias = calloc(padded, 4);

@@ -4,17 +4,7 @@
  * bytes before a page that must not be touched, and what lies there (NaN) does not leak.
  * OCTET_LONG=1 runs 20,000 random cases instead of a sample; OCTET_CASE=N repeats one.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#include "kernels/kernels.h"
+#include "kernel_checks.h"
 
 enum { QUICK_CASES = 400, LONG_CASES = 20000 };
 enum { FILL_RANDOM, FILL_LARGE, FILL_TINY, FILL_CANCEL, FILLS };
@@ -26,57 +16,12 @@ typedef struct problem {
   int pad_bottom, pad_right, in_gap, out_gap, fill;
 } problem;
 
-/* ---- Random numbers ---- */
-
-static uint64_t random_state;
-
-static uint32_t random_u32(void) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return (uint32_t)(random_state >> 32);
-}
-static int64_t between(int64_t low, int64_t high) { return low + (int64_t)(random_u32() % (uint32_t)(high - low + 1)); }
-static bool chance(int percent) { return between(1, 100) <= percent; }
-static void random_seed(uint64_t seed) {
-  random_state = (seed + 1) * 0x9E3779B97F4A7C15u;
-  for (int i = 0; i < 8; i++) random_u32();
-}
-#define PICK(...) (((const int[]){__VA_ARGS__})[random_u32() % (sizeof((const int[]){__VA_ARGS__}) / sizeof(int))])
-
 static float random_value(int fill) {
   float x = (float)between(-1048576, 1048576) / 1048576;
   if (fill == FILL_LARGE) return x * 1e15f;
   if (fill == FILL_TINY) return x * 1e-20f; /* products are denormal */
   if (fill == FILL_CANCEL) return chance(50) ? 1e4f : chance(50) ? -1e4f : x;
   return x;
-}
-
-/* ---- Memory ---- */
-
-typedef struct guarded {
-  uint8_t *map;
-  float *data;
-  size_t mapped;
-} guarded;
-
-/* `count` floats that end exactly OCT_OVERREAD bytes before an unreadable page; everything mapped reads as NaN. */
-static guarded guarded_create(size_t count) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = count * sizeof(float), body = (bytes + OCT_OVERREAD + page - 1) / page * page;
-  guarded g = {.mapped = body + page};
-  g.map = (uint8_t *)mmap(NULL, g.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(g.map != (uint8_t *)MAP_FAILED);
-  memset(g.map, 0xff, body);
-  assert_int_equal(mprotect(g.map + body, page, PROT_NONE), 0);
-  g.data = (float *)(void *)(g.map + body - OCT_OVERREAD - bytes);
-  return g;
-}
-static void guarded_destroy(guarded *g) { munmap(g->map, g->mapped); }
-
-static void *aligned(size_t bytes) {
-  void *p = NULL;
-  assert_int_equal(posix_memalign(&p, 64, bytes ? bytes : 1), 0);
-  return p;
 }
 
 /* ---- One problem's data ---- */
@@ -101,9 +46,11 @@ static float canary(size_t i) {
 
 static void input_create(const problem *p, data *d) {
   const oct_conv_shape *s = &p->shape;
-  ptrdiff_t pixel = s->channels + p->in_gap, row = pixel * (s->in_w + s->pad_left + p->pad_right), image = row * (s->in_h + s->pad_top + p->pad_bottom);
-  d->in = guarded_create((size_t)(image * s->batch - p->in_gap)); /* a gap after the last pixel is not part of the buffer */
-  d->args.in = (oct_view){d->in.data + s->pad_top * row + s->pad_left * pixel, image, row, pixel};
+  ptrdiff_t pixel = s->channels + p->in_gap, row = pixel * (s->in_w + s->pad_left + p->pad_right),
+            image = row * (s->in_h + s->pad_top + p->pad_bottom);
+  /* a gap after the last pixel is not part of the buffer */
+  d->in = guarded_create(sizeof(float) * (size_t)(image * s->batch - p->in_gap), OCT_OVERREAD);
+  d->args.in = (oct_view){guarded_floats(&d->in) + s->pad_top * row + s->pad_left * pixel, image, row, pixel};
   for (int64_t n = 0; n < s->batch; n++)
     for (int64_t y = -s->pad_top; y < s->in_h + p->pad_bottom; y++)
       for (int64_t x = -s->pad_left; x < s->in_w + p->pad_right; x++) {
@@ -122,9 +69,10 @@ static void output_create(const problem *p, data *d) {
   d->out = aligned(d->out_count * sizeof(float));
   for (size_t i = 0; i < d->out_count; i++) d->out[i] = canary(i);
   if (!p->residual) return;
-  d->residual = guarded_create((size_t)(s->batch * s->out_h * s->out_w * s->out_channels));
+  int64_t outputs = s->batch * s->out_h * s->out_w * s->out_channels;
+  d->residual = guarded_create(sizeof(float) * (size_t)outputs, 0);
   d->args.residual = (oct_view){d->residual.data, s->out_h * s->out_w * s->out_channels, s->out_w * s->out_channels, s->out_channels};
-  for (int64_t i = 0; i < s->batch * s->out_h * s->out_w * s->out_channels; i++) d->residual.data[i] = random_value(p->fill);
+  for (int64_t i = 0; i < outputs; i++) guarded_floats(&d->residual)[i] = random_value(p->fill);
   if (!p->in_place) return;
   oct_view out = d->out_view;
   out.data = d->out + d->out_offset;
@@ -161,7 +109,8 @@ static void reference(const problem *p, data *d) {
 static void data_create(const problem *p, data *d) {
   const oct_conv_shape *s = &p->shape;
   memset(d, 0, sizeof *d);
-  size_t weights = (size_t)(s->out_channels * (s->channels / s->groups) * s->kernel_h * s->kernel_w), padded = ((size_t)s->out_channels + 63) / 64 * 64;
+  size_t weights = (size_t)(s->out_channels * (s->channels / s->groups) * s->kernel_h * s->kernel_w),
+         padded = ((size_t)s->out_channels + 63) / 64 * 64;
   d->args.shape = *s;
   input_create(p, d);
   output_create(p, d);
@@ -186,7 +135,7 @@ static void data_destroy(data *d) {
 static float *run_kernel(const oct_conv_f32_kernel *kernel, const problem *p, data *d, size_t pieces) {
   const oct_conv_shape *s = &p->shape;
   size_t bytes = kernel->packed_bytes(s), units = kernel->units(s);
-  guarded packed = guarded_create(bytes / sizeof(float)); /* packed weights have some slack, too, but no kernel uses it */
+  guarded packed = guarded_create(bytes, 0);
   float *out = aligned(d->out_count * sizeof(float));
   memcpy(out, d->out, d->out_count * sizeof(float));
   kernel->pack(s, d->weights, packed.data);
@@ -204,17 +153,18 @@ static float *run_kernel(const oct_conv_f32_kernel *kernel, const problem *p, da
 
 static void say(const problem *p, const char *kernel, const char *what) {
   const oct_conv_shape *s = &p->shape;
-  print_message("%s: %s; repeat with OCTET_CASE=%llu: batch %d in %dx%dx%d out %dx%dx%d kernel %dx%d stride %dx%d dilation %dx%d pad %d,%d groups %d "
-                "bias %d residual %d in place %d clamp %d gaps %d,%d fill %d\n",
-                kernel, what, (unsigned long long)p->number, (int)s->batch, (int)s->in_h, (int)s->in_w, (int)s->channels, (int)s->out_h, (int)s->out_w,
-                (int)s->out_channels, s->kernel_h, s->kernel_w, s->stride_h, s->stride_w, s->dilation_h, s->dilation_w, s->pad_top, s->pad_left, s->groups,
-                p->bias, p->residual, p->in_place, p->clamp, p->in_gap, p->out_gap, p->fill);
+  print_message(
+      "%s: %s; repeat with OCTET_CASE=%llu: batch %d in %dx%dx%d out %dx%dx%d kernel %dx%d stride %dx%d dilation %dx%d pad %d,%d groups %d "
+      "bias %d residual %d in place %d clamp %d gaps %d,%d fill %d\n",
+      kernel, what, (unsigned long long)p->number, (int)s->batch, (int)s->in_h, (int)s->in_w, (int)s->channels, (int)s->out_h,
+      (int)s->out_w, (int)s->out_channels, s->kernel_h, s->kernel_w, s->stride_h, s->stride_w, s->dilation_h, s->dilation_w, s->pad_top,
+      s->pad_left, s->groups, p->bias, p->residual, p->in_place, p->clamp, p->in_gap, p->out_gap, p->fill);
 }
 
 /* One value against the exact sum; true when within the bound. */
 static bool value_is_right(const problem *p, const data *d, float got, int64_t index, int64_t c) {
   double products = (double)(p->shape.channels / p->shape.groups) * p->shape.kernel_h * p->shape.kernel_w;
-  double bias = p->bias ? d->bias[c] : 0, residual = p->residual ? d->residual.data[index] : 0;
+  double bias = p->bias ? d->bias[c] : 0, residual = p->residual ? guarded_floats(&d->residual)[index] : 0;
   double want = d->sum[index] + bias + residual, size = d->size[index] + fabs(bias) + fabs(residual);
   double bound = (products + 4) * (0x1p-24 * size + 0x1p-149);
   if (want < d->args.low) want = d->args.low;
@@ -234,7 +184,9 @@ static void check_output(const problem *p, data *d, const oct_conv_f32_kernel *k
         for (int64_t c = 0; c < s->out_channels; c++, index++) {
           inside[at + c] = 1;
           if (value_is_right(p, d, out[at + c], index, c)) continue;
-          if (!wrong++) print_message("first wrong value at n %d y %d x %d c %d: %g, exact %g\n", (int)n, (int)y, (int)x, (int)c, out[at + c], d->sum[index]);
+          if (!wrong++)
+            print_message("first wrong value at n %d y %d x %d c %d: %g, exact %g\n", (int)n, (int)y, (int)x, (int)c, out[at + c],
+                          d->sum[index]);
         }
       }
   if (wrong) say(p, kernel->name, "outside the bound");
@@ -248,8 +200,7 @@ static void check_output(const problem *p, data *d, const oct_conv_f32_kernel *k
 }
 
 static bool runs_here(const oct_conv_f32_kernel *kernel, const oct_conv_shape *shape) {
-  bool isa = kernel->isa == OCT_ISA_SCALAR || oct_isa_allowed(oct_isa_detect(), kernel->isa);
-  return isa && !kernel->reject(shape);
+  return isa_here(kernel->isa) && !kernel->reject(shape);
 }
 
 static void check_problem(const problem *p) {
@@ -286,8 +237,11 @@ static problem problem_of(uint64_t number, oct_conv_shape shape) {
 /* ONNX's Conv example: 0..24 in 5x5, a 3x3 kernel of ones, padding 1. */
 static void test_onnx_example(void **state) {
   (void)state;
-  static const float want[25] = {12, 21, 27, 33, 24, 33, 54, 63, 72, 51, 63, 99, 108, 117, 81, 93, 144, 153, 162, 111, 72, 111, 117, 123, 84};
-  problem p = problem_of(0, (oct_conv_shape){.in_h = 5, .in_w = 5, .channels = 1, .out_channels = 1, .kernel_h = 3, .kernel_w = 3, .pad_top = 1, .pad_left = 1});
+  static const float want[25] = {12,  21, 27, 33,  24,  33,  54,  63, 72,  51,  63,  99, 108,
+                                 117, 81, 93, 144, 153, 162, 111, 72, 111, 117, 123, 84};
+  problem p = problem_of(
+      0,
+      (oct_conv_shape){.in_h = 5, .in_w = 5, .channels = 1, .out_channels = 1, .kernel_h = 3, .kernel_w = 3, .pad_top = 1, .pad_left = 1});
   p.bias = false;
   data d;
   random_seed(0);
@@ -316,22 +270,27 @@ static void test_shapes(void **state) {
         p.residual = pixels % 2, p.in_place = pixels % 4 == 1, p.clamp = k == 4;
         check_problem(&p);
       }
-  static const oct_conv_shape layers[] = {
-      {.in_h = 28, .in_w = 28, .channels = 1, .out_channels = 8, .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_top = 2, .pad_left = 2},
-      {.in_h = 8, .in_w = 8, .channels = 8, .out_channels = 16, .kernel_h = 2, .kernel_w = 2, .pad_top = 2, .pad_left = 2},
-      {.in_h = 6, .in_w = 6, .channels = 16, .out_channels = 32, .kernel_h = 2, .kernel_w = 2, .pad_top = 2, .pad_left = 2},
-      {.batch = 3, .in_h = 23, .in_w = 21, .channels = 3, .out_channels = 64, .kernel_h = 7, .kernel_w = 7, .stride_h = 2, .stride_w = 2, .pad_top = 3, .pad_left = 3},
-      {.in_h = 7, .in_w = 7, .channels = 512, .out_channels = 66, .kernel_h = 3, .kernel_w = 3, .pad_top = 1, .pad_left = 1},
-      {.in_h = 9, .in_w = 9, .channels = 64, .out_channels = 64, .kernel_h = 3, .kernel_w = 3, .pad_top = 1, .pad_left = 1, .groups = 4},
-      {.in_h = 9, .in_w = 17, .channels = 33, .out_channels = 33, .kernel_h = 3, .kernel_w = 3, .pad_top = 1, .pad_left = 1, .groups = 33},
-      {.in_h = 15, .in_w = 14, .channels = 130, .out_channels = 130, .kernel_h = 5, .kernel_w = 5, .pad_top = 2, .pad_left = 2, .groups = 130},
-      {.in_h = 15, .in_w = 15, .channels = 24, .out_channels = 24, .kernel_h = 5, .kernel_w = 5, .stride_h = 2, .stride_w = 2, .pad_top = 2, .pad_left = 2, .groups = 24},
-      {.in_h = 12, .in_w = 12, .channels = 7, .out_channels = 21, .kernel_h = 3, .kernel_w = 3, .pad_top = 1, .pad_left = 1, .groups = 7},
-      {.in_h = 7, .in_w = 7, .channels = 64, .out_channels = 64, .kernel_h = 7, .kernel_w = 7, .groups = 64},
+  /* batch, height = width, channels, out_channels, kernel, stride, padding, groups */
+  static const int layers[][8] = {
+      {1, 28, 1, 8, 3, 2, 2, 1},    {1, 8, 8, 16, 2, 1, 2, 1},  {1, 6, 16, 32, 2, 1, 2, 1},   {3, 23, 3, 64, 7, 2, 3, 1},
+      {1, 7, 512, 66, 3, 1, 1, 1},  {1, 9, 64, 64, 3, 1, 1, 4}, {1, 17, 33, 33, 3, 1, 1, 33}, {1, 15, 130, 130, 5, 1, 2, 130},
+      {1, 15, 24, 24, 5, 2, 2, 24}, {1, 12, 7, 21, 3, 1, 1, 7}, {1, 7, 64, 64, 7, 1, 0, 64},  {2, 12, 1, 6, 4, 1, 3, 1},
   };
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     random_seed(++number);
-    problem p = problem_of(number, layers[i]);
+    const int *l = layers[i];
+    problem p = problem_of(number, (oct_conv_shape){.batch = l[0],
+                                                    .in_h = l[1],
+                                                    .in_w = l[1],
+                                                    .channels = l[2],
+                                                    .out_channels = l[3],
+                                                    .kernel_h = l[4],
+                                                    .kernel_w = l[4],
+                                                    .stride_h = l[5],
+                                                    .stride_w = l[5],
+                                                    .pad_top = l[6],
+                                                    .pad_left = l[6],
+                                                    .groups = l[7]});
     p.residual = i % 2;
     check_problem(&p);
   }
@@ -339,8 +298,9 @@ static void test_shapes(void **state) {
 
 static problem random_problem(uint64_t number) {
   random_seed(number);
-  int depthwise = chance(35), groups = depthwise ? PICK(1, 3, 8, 15, 16, 17, 31, 33, 64, 130) : PICK(1, 1, 1, 1, 2, 3);
-  oct_conv_shape s = {.batch = between(1, 3), .groups = groups, .kernel_h = PICK(1, 1, 2, 3, 3, 5, 7), .kernel_w = PICK(1, 1, 2, 3, 3, 5, 7)};
+  int depthwise = chance(35), groups = depthwise ? PICK(1, 3, 8, 15, 16, 17, 31, 33, 64, 65, 130) : PICK(1, 1, 1, 1, 2, 3);
+  oct_conv_shape s = {
+      .batch = between(1, 3), .groups = groups, .kernel_h = PICK(1, 1, 2, 3, 3, 5, 7), .kernel_w = PICK(1, 1, 2, 3, 3, 5, 7)};
   s.channels = groups * (depthwise ? 1 : PICK(1, 2, 3, 4, 5, 8, 12, 16, 33));
   s.out_channels = groups * (depthwise ? PICK(1, 1, 1, 2, 3) : PICK(1, 2, 5, 8, 10, 16, 17, 24, 32, 40, 48, 50, 64, 70, 100, 130));
   s.stride_h = PICK(1, 1, 2, 3), s.stride_w = chance(70) ? s.stride_h : PICK(1, 2, 3);
@@ -360,8 +320,8 @@ static problem random_problem(uint64_t number) {
 
 static void test_random(void **state) {
   (void)state;
-  const char *one = getenv("OCTET_CASE"), *is_long = getenv("OCTET_LONG");
-  uint64_t first = one ? strtoull(one, NULL, 10) : 0, last = one ? first + 1 : is_long && *is_long == '1' ? LONG_CASES : QUICK_CASES;
+  uint64_t first, last;
+  case_range(repeats(QUICK_CASES, LONG_CASES), &first, &last);
   for (uint64_t i = first; i < last; i++) {
     problem p = random_problem(i);
     check_problem(&p);
@@ -386,7 +346,8 @@ static void test_bits_do_not_depend_on_surroundings(void **state) {
     data_create(&many, &b);
     random_seed(i);
     data_create(&one, &a);
-    memcpy(a.weights, b.weights, (size_t)(one.shape.out_channels * (one.shape.channels / one.shape.groups) * one.shape.kernel_h * one.shape.kernel_w) * 4);
+    memcpy(a.weights, b.weights,
+           (size_t)(one.shape.out_channels * (one.shape.channels / one.shape.groups) * one.shape.kernel_h * one.shape.kernel_w) * 4);
     memcpy(a.bias, b.bias, (size_t)one.shape.out_channels * 4);
     for (int64_t y = 0; y < one.shape.in_h; y++)
       for (int64_t x = 0; x < one.shape.in_w; x++)
@@ -410,7 +371,9 @@ static void test_bits_do_not_depend_on_surroundings(void **state) {
 static void test_nan(void **state) {
   (void)state;
   for (int depthwise = 0; depthwise < 2; depthwise++) {
-    problem p = problem_of(9, (oct_conv_shape){.in_h = 9, .in_w = 9, .channels = 5, .out_channels = 5, .kernel_h = 3, .kernel_w = 3, .groups = depthwise ? 5 : 1});
+    problem p = problem_of(
+        9, (oct_conv_shape){
+               .in_h = 9, .in_w = 9, .channels = 5, .out_channels = 5, .kernel_h = 3, .kernel_w = 3, .groups = depthwise ? 5 : 1});
     p.clamp = true;
     data d;
     random_seed(9);
@@ -434,8 +397,9 @@ static void test_nan(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_onnx_example), cmocka_unit_test(test_shapes), cmocka_unit_test(test_random),
-      cmocka_unit_test(test_bits_do_not_depend_on_surroundings), cmocka_unit_test(test_nan),
+      cmocka_unit_test(test_onnx_example), cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_random),       cmocka_unit_test(test_bits_do_not_depend_on_surroundings),
+      cmocka_unit_test(test_nan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

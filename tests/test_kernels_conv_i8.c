@@ -22,7 +22,7 @@ typedef struct problem {
   uint64_t number; /* seed */
   oct_conv_shape shape;
   oct_epilogue_i8 epilogue;
-  bool residual;
+  bool residual, in_place; /* in_place: the residual lies where the output goes */
   int pad_bottom, pad_right, in_gap, out_gap, fill;
 } problem;
 
@@ -89,14 +89,19 @@ static size_t image_bytes(const problem *p) {
 
 static void fill_input(const problem *p, uint8_t *x, size_t count) {
   for (size_t i = 0; i < count; i++)
-    x[i] = p->fill == FILL_HIGH ? 255 : p->fill == FILL_LOW ? 0 : p->fill == FILL_SIGNS ? (random_u32() & 1 ? 255 : 0) : p->fill == FILL_ZERO_POINT ? 128 : (uint8_t)random_u32();
+    x[i] = p->fill == FILL_HIGH         ? 255
+           : p->fill == FILL_LOW        ? 0
+           : p->fill == FILL_SIGNS      ? (random_u32() & 1 ? 255 : 0)
+           : p->fill == FILL_ZERO_POINT ? 128
+                                        : (uint8_t)random_u32();
 }
 
 static void fill_weights(const problem *p, int8_t *w, size_t count) {
   static const int8_t extremes[] = {127, -127, -128};
   int one = PICK(0, 1, 2);
   for (size_t i = 0; i < count; i++)
-    w[i] = p->fill == FILL_RANDOM || p->fill == FILL_ZERO_POINT ? (int8_t)random_u32() : extremes[p->fill == FILL_SIGNS ? between(0, 2) : one];
+    w[i] =
+        p->fill == FILL_RANDOM || p->fill == FILL_ZERO_POINT ? (int8_t)random_u32() : extremes[p->fill == FILL_SIGNS ? between(0, 2) : one];
 }
 
 static void fill_channels(const problem *p, data *d) {
@@ -121,7 +126,8 @@ static void data_create(const problem *p, data *d) {
   const oct_conv_shape *s = &p->shape;
   memset(d, 0, sizeof *d);
   d->element = p->epilogue.out == OCT_EPILOGUE_U8 ? 1 : 4;
-  size_t in_bytes = (size_t)s->batch * image_bytes(p), weights = (size_t)(s->out_channels * (s->channels / s->groups) * s->kernel_h * s->kernel_w);
+  size_t in_bytes = (size_t)s->batch * image_bytes(p),
+         weights = (size_t)(s->out_channels * (s->channels / s->groups) * s->kernel_h * s->kernel_w);
   /* a gap after the last pixel is not part of the buffer */
   d->in = guarded_create(in_bytes - (size_t)p->in_gap, OCT_OVERREAD);
   fill_input(p, d->in.data, in_bytes - (size_t)p->in_gap);
@@ -141,7 +147,8 @@ static void data_create(const problem *p, data *d) {
   a->epilogue.multiplier = d->multiplier;
   a->epilogue.table = p->epilogue.table ? d->table : NULL;
   a->epilogue.float_bias = p->epilogue.float_bias ? d->float_bias : NULL;
-  if (p->epilogue.rows_per_scale) a->epilogue.row_scale = d->row_scale, a->epilogue.row_zero_point = d->row_zero_point, a->epilogue.weight_sum = d->weight_sum;
+  if (p->epilogue.rows_per_scale)
+    a->epilogue.row_scale = d->row_scale, a->epilogue.row_zero_point = d->row_zero_point, a->epilogue.weight_sum = d->weight_sum;
   if (p->residual) {
     size_t bytes = d->element * (size_t)(s->batch * s->out_h * s->out_w * s->out_channels);
     d->residual = guarded_create(bytes, OCT_OVERREAD);
@@ -195,7 +202,8 @@ static void reference_element(const data *d, int64_t sum, int64_t pixel, int64_t
   if (e->out == OCT_EPILOGUE_S32) {
     memcpy(out, &v, 4);
   } else if (e->out == OCT_EPILOGUE_F32) {
-    volatile float scale = e->row_scale ? e->row_scale[pixel / e->rows_per_scale] * e->multiplier[o] : e->multiplier[o], y = (float)v * scale;
+    volatile float scale = e->row_scale ? e->row_scale[pixel / e->rows_per_scale] * e->multiplier[o] : e->multiplier[o],
+                   y = (float)v * scale;
     if (e->float_bias) y = y + e->float_bias[o];
     float r = 0;
     if (residual) memcpy(&r, residual, 4), y = y + r;
@@ -223,7 +231,8 @@ static void reference_run(const data *d, uint8_t *out) {
     for (int64_t y = 0; y < s->out_h; y++)
       for (int64_t x = 0; x < s->out_w; x++)
         for (int64_t o = 0; o < s->out_channels; o++) {
-          const void *residual = a->residual.data ? (const uint8_t *)oct_view_at(&a->residual, d->element, n, y, x) + (size_t)o * d->element : NULL;
+          const void *residual =
+              a->residual.data ? (const uint8_t *)oct_view_at(&a->residual, d->element, n, y, x) + (size_t)o * d->element : NULL;
           size_t at = d->element * (size_t)(n * a->out.image + y * a->out.row + x * a->out.pixel + o);
           reference_element(d, reference_sum(d, n, y, x, o), (n * s->out_h + y) * s->out_w + x, o, residual, out + at);
         }
@@ -237,14 +246,27 @@ static uint8_t *output_create(const data *d) {
   return out;
 }
 
+static void copy_residual(const data *d, const oct_view *out) {
+  const oct_conv_shape *s = &d->args.shape;
+  for (int64_t n = 0; n < s->batch; n++)
+    for (int64_t y = 0; y < s->out_h; y++)
+      for (int64_t x = 0; x < s->out_w; x++)
+        memcpy(oct_view_at(out, d->element, n, y, x), oct_view_at(&d->args.residual, d->element, n, y, x),
+               d->element * (size_t)s->out_channels);
+}
+
 /* Runs all units, in up to three pieces of which the last comes first. */
-static void run_row(const oct_conv_i8_kernel *k, const data *d, uint8_t *out) {
+static void run_row(const problem *p, const oct_conv_i8_kernel *k, const data *d, uint8_t *out) {
   const oct_conv_shape *s = &d->args.shape;
   void *packed = aligned(k->packed_bytes(s)), *workspace = k->workspace_bytes ? aligned(k->workspace_bytes(s)) : NULL;
   k->pack(s, d->weights, packed);
   oct_conv_i8_args args = d->args;
   args.packed = packed;
   args.out.data = out;
+  if (p->in_place) {
+    copy_residual(d, &args.out);
+    args.residual = args.out;
+  }
   size_t units = k->units(s), a = (size_t)between(0, (int64_t)units), b = (size_t)between((int64_t)a, (int64_t)units);
   if (b < units) k->run(&args, b, units, workspace);
   if (a < b) k->run(&args, a, b, workspace);
@@ -256,11 +278,12 @@ static void run_row(const oct_conv_i8_kernel *k, const data *d, uint8_t *out) {
 static void describe(const problem *p, const char *name, size_t at, uint8_t expected, uint8_t got) {
   const oct_conv_shape *s = &p->shape;
   const oct_epilogue_i8 *e = &p->epilogue;
-  printf("%s differs at byte %zu: expected %d, got %d\n  batch %ld in %ldx%ldx%ld out %ldx%ldx%ld kernel %dx%d stride %d,%d dilation %d,%d groups %d; profile %d out %d table %d "
+  printf("%s differs at byte %zu: expected %d, got %d\n  batch %ld in %ldx%ldx%ld out %ldx%ldx%ld kernel %dx%d stride %d,%d dilation %d,%d "
+         "groups %d; profile %d out %d table %d "
          "residual %d rows_per_scale %ld gaps %d,%d fill %d\n  repeat with OCTET_CASE=%lu\n",
-         name, at, expected, got, (long)s->batch, (long)s->in_h, (long)s->in_w, (long)s->channels, (long)s->out_h, (long)s->out_w, (long)s->out_channels, s->kernel_h, s->kernel_w,
-         s->stride_h, s->stride_w, s->dilation_h, s->dilation_w, s->groups, e->profile, e->out, e->table != NULL, p->residual, (long)e->rows_per_scale, p->in_gap, p->out_gap, p->fill,
-         (unsigned long)p->number);
+         name, at, expected, got, (long)s->batch, (long)s->in_h, (long)s->in_w, (long)s->channels, (long)s->out_h, (long)s->out_w,
+         (long)s->out_channels, s->kernel_h, s->kernel_w, s->stride_h, s->stride_w, s->dilation_h, s->dilation_w, s->groups, e->profile,
+         e->out, e->table != NULL, p->residual, (long)e->rows_per_scale, p->in_gap, p->out_gap, p->fill, (unsigned long)p->number);
 }
 
 static void compare(const problem *p, const char *name, const uint8_t *expected, const uint8_t *got, size_t bytes) {
@@ -283,7 +306,7 @@ static int check(const problem *p) {
     if (!oct_isa_allowed(isa, (*k)->isa) && (*k)->isa != OCT_ISA_SCALAR) continue;
     if ((*k)->reject && (*k)->reject(&p->shape)) continue;
     uint8_t *out = output_create(&d);
-    run_row(*k, &d, out);
+    run_row(p, *k, &d, out);
     compare(p, (*k)->name, expected, out, d.out_bytes);
     free(out);
     rows++;
@@ -323,9 +346,12 @@ static void choose_epilogue(problem *p) {
 static void choose_input(problem *p, int64_t out_h, int64_t out_w) {
   oct_conv_shape *s = &p->shape;
   s->out_h = out_h, s->out_w = out_w;
-  int64_t need_h = (out_h - 1) * s->stride_h + (s->kernel_h - 1) * s->dilation_h + 1, need_w = (out_w - 1) * s->stride_w + (s->kernel_w - 1) * s->dilation_w + 1;
-  s->pad_top = (int)between(0, oct_clamp_i32((int32_t)need_h - 1, 0, 3)), s->pad_left = (int)between(0, oct_clamp_i32((int32_t)need_w - 1, 0, 3));
-  p->pad_bottom = (int)between(0, oct_clamp_i32((int32_t)need_h - s->pad_top - 1, 0, 3)), p->pad_right = (int)between(0, oct_clamp_i32((int32_t)need_w - s->pad_left - 1, 0, 3));
+  int64_t need_h = (out_h - 1) * s->stride_h + (s->kernel_h - 1) * s->dilation_h + 1,
+          need_w = (out_w - 1) * s->stride_w + (s->kernel_w - 1) * s->dilation_w + 1;
+  s->pad_top = (int)between(0, oct_clamp_i32((int32_t)need_h - 1, 0, 3)),
+  s->pad_left = (int)between(0, oct_clamp_i32((int32_t)need_w - 1, 0, 3));
+  p->pad_bottom = (int)between(0, oct_clamp_i32((int32_t)need_h - s->pad_top - 1, 0, 3)),
+  p->pad_right = (int)between(0, oct_clamp_i32((int32_t)need_w - s->pad_left - 1, 0, 3));
   s->in_h = need_h - s->pad_top - p->pad_bottom, s->in_w = need_w - s->pad_left - p->pad_right;
 }
 
@@ -339,7 +365,8 @@ static problem choose_problem(uint64_t number) {
   s->dilation_h = PICK(1, 1, 1, 2, 3), s->dilation_w = chance(80) ? s->dilation_h : PICK(1, 2);
   s->groups = 1;
   int kind = PICK(0, 0, 0, 0, 1, 2, 2);
-  s->channels = PICK(1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 32, 64, 65), s->out_channels = PICK(1, 2, 8, 10, 15, 16, 17, 24, 31, 32, 33, 40, 47, 48, 49, 63, 64, 65, 80, 127, 129);
+  s->channels = PICK(1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 32, 64, 65),
+  s->out_channels = PICK(1, 2, 8, 10, 15, 16, 17, 24, 31, 32, 33, 40, 47, 48, 49, 63, 64, 65, 80, 127, 129);
   if (kind == 1) {
     s->groups = PICK(2, 3, 4);
     s->channels = s->groups * PICK(1, 2, 3, 4, 8, 16), s->out_channels = s->groups * PICK(1, 3, 8, 16, 17, 33);
@@ -358,6 +385,7 @@ static problem choose_problem(uint64_t number) {
   p.fill = chance(60) ? FILL_RANDOM : (int)between(1, FILLS - 1);
   p.in_gap = chance(85) ? 0 : PICK(1, 4, 13), p.out_gap = chance(70) ? 0 : PICK(1, 3, 16);
   choose_epilogue(&p);
+  p.in_place = p.residual && chance(40);
   return p;
 }
 
@@ -380,11 +408,46 @@ static void test_extremes(void **state) {
   for (int i = 0; i < 9; i++) {
     problem p = {.number = 1000000 + (uint64_t)i, .fill = fills[i / 3]};
     random_seed(p.number);
-    p.shape = (oct_conv_shape){.batch = 1, .in_h = 3, .in_w = 4, .channels = 512, .out_h = 1, .out_w = 2, .out_channels = 20, .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1,
-                               .dilation_h = 1, .dilation_w = 1, .groups = 1};
+    p.shape = (oct_conv_shape){.batch = 1,
+                               .in_h = 3,
+                               .in_w = 4,
+                               .channels = 512,
+                               .out_h = 1,
+                               .out_w = 2,
+                               .out_channels = 20,
+                               .kernel_h = 3,
+                               .kernel_w = 3,
+                               .stride_h = 1,
+                               .stride_w = 1,
+                               .dilation_h = 1,
+                               .dilation_w = 1,
+                               .groups = 1};
     choose_epilogue(&p);
     p.epilogue.out = (oct_epilogue_out)(i % 3);
     if (p.epilogue.out != OCT_EPILOGUE_U8) p.epilogue.table = NULL, p.residual = false;
+    check(&p);
+  }
+}
+
+/* Enough pixels, and few enough weights, for a convolution to be run in several chunks of pixels. */
+static void test_chunks(void **state) {
+  (void)state;
+  static const int widths[] = {80, 40, 20};
+  for (int i = 0; i < 3; i++) {
+    problem p = {.number = 2000000 + (uint64_t)i};
+    random_seed(p.number);
+    p.shape = (oct_conv_shape){.batch = 2,
+                               .channels = 64,
+                               .out_channels = widths[i],
+                               .kernel_h = 1,
+                               .kernel_w = 1,
+                               .stride_h = 3,
+                               .stride_w = 3,
+                               .dilation_h = 1,
+                               .dilation_w = 1,
+                               .groups = 1};
+    choose_input(&p, 25, 31);
+    choose_epilogue(&p);
     check(&p);
   }
 }
@@ -398,8 +461,20 @@ static void test_known_sum(void **state) {
   memset(in, 255, sizeof in);
   memset(weights, 127, sizeof weights);
   for (const oct_conv_i8_kernel *const *k = oct_conv_i8_kernels; *k; k++) {
-    oct_conv_i8_args a = {.shape = {.batch = 1, .in_h = 3, .in_w = 3, .channels = 1, .out_h = 1, .out_w = 1, .out_channels = WIDE, .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1,
-                                    .dilation_h = 1, .dilation_w = 1, .groups = 1}};
+    oct_conv_i8_args a = {.shape = {.batch = 1,
+                                    .in_h = 3,
+                                    .in_w = 3,
+                                    .channels = 1,
+                                    .out_h = 1,
+                                    .out_w = 1,
+                                    .out_channels = WIDE,
+                                    .kernel_h = 3,
+                                    .kernel_w = 3,
+                                    .stride_h = 1,
+                                    .stride_w = 1,
+                                    .dilation_h = 1,
+                                    .dilation_w = 1,
+                                    .groups = 1}};
     if ((*k)->isa != OCT_ISA_SCALAR && !oct_isa_allowed(oct_isa_detect(), (*k)->isa)) continue;
     if ((*k)->reject && (*k)->reject(&a.shape)) a.shape.out_channels = 1;
     if ((*k)->reject && (*k)->reject(&a.shape)) continue;
@@ -421,9 +496,22 @@ static void test_rounding(void **state) {
   (void)state;
   static const uint8_t onnx[] = {128, 128, 130, 130, 132}, tflite[] = {128, 129, 130, 131, 132};
   for (const oct_conv_i8_kernel *const *k = oct_conv_i8_kernels; *k; k++) {
-    oct_conv_i8_args a = {.shape = {.batch = 1, .in_h = 1, .in_w = 5, .channels = 1, .out_h = 1, .out_w = 5, .out_channels = 1, .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1,
-                                    .dilation_h = 1, .dilation_w = 1, .groups = 1}};
-    if (((*k)->isa != OCT_ISA_SCALAR && !oct_isa_allowed(oct_isa_detect(), (*k)->isa)) || ((*k)->reject && (*k)->reject(&a.shape))) continue;
+    oct_conv_i8_args a = {.shape = {.batch = 1,
+                                    .in_h = 1,
+                                    .in_w = 5,
+                                    .channels = 1,
+                                    .out_h = 1,
+                                    .out_w = 5,
+                                    .out_channels = 1,
+                                    .kernel_h = 1,
+                                    .kernel_w = 1,
+                                    .stride_h = 1,
+                                    .stride_w = 1,
+                                    .dilation_h = 1,
+                                    .dilation_w = 1,
+                                    .groups = 1}};
+    if (((*k)->isa != OCT_ISA_SCALAR && !oct_isa_allowed(oct_isa_detect(), (*k)->isa)) || ((*k)->reject && (*k)->reject(&a.shape)))
+      continue;
     uint8_t in[5 + OCT_OVERREAD] = {0, 1, 3, 5, 8}, out[5];
     const int8_t weight = 1;
     int32_t bias[64] = {0};
@@ -433,7 +521,8 @@ static void test_rounding(void **state) {
     a.in = (oct_view){in, 5, 5, 1};
     a.out = (oct_view){out, 5, 5, 1};
     a.packed = packed;
-    a.epilogue = (oct_epilogue_i8){.out = OCT_EPILOGUE_U8, .bias = bias, .multiplier = multiplier, .zero_point = 128, .low = 0, .high = 255};
+    a.epilogue =
+        (oct_epilogue_i8){.out = OCT_EPILOGUE_U8, .bias = bias, .multiplier = multiplier, .zero_point = 128, .low = 0, .high = 255};
     (*k)->run(&a, 0, (*k)->units(&a.shape), NULL);
     assert_memory_equal(out, onnx, 5);
     a.epilogue.profile = OCT_PROFILE_TFLITE;
@@ -445,7 +534,20 @@ static void test_rounding(void **state) {
 
 static void test_selection(void **state) {
   (void)state;
-  oct_conv_shape s = {.batch = 1, .in_h = 8, .in_w = 8, .channels = 64, .out_h = 8, .out_w = 8, .out_channels = 64, .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .groups = 1};
+  oct_conv_shape s = {.batch = 1,
+                      .in_h = 8,
+                      .in_w = 8,
+                      .channels = 64,
+                      .out_h = 8,
+                      .out_w = 8,
+                      .out_channels = 64,
+                      .kernel_h = 1,
+                      .kernel_w = 1,
+                      .stride_h = 1,
+                      .stride_w = 1,
+                      .dilation_h = 1,
+                      .dilation_w = 1,
+                      .groups = 1};
   char reasons[4096];
   const oct_conv_i8_kernel *k = oct_conv_i8_select(1u << OCT_ISA_SCALAR, &s, reasons, sizeof reasons);
   assert_string_equal(k->name, "conv_i8_direct__scalar");
@@ -464,8 +566,8 @@ static void test_selection(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_known_sum), cmocka_unit_test(test_rounding),        cmocka_unit_test(test_extremes),
-      cmocka_unit_test(test_selection), cmocka_unit_test(test_random_problems),
+      cmocka_unit_test(test_known_sum), cmocka_unit_test(test_rounding),  cmocka_unit_test(test_extremes),
+      cmocka_unit_test(test_chunks),    cmocka_unit_test(test_selection), cmocka_unit_test(test_random_problems),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

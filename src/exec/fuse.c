@@ -79,6 +79,8 @@ static void fuse_from(fuser *f, oct_node *root, unsigned kinds) {
   if (!fusion->rounded || !oct_quant_is_8bit(fusion->rounded->quant) || !(kinds & OCT_FUSE_TABLE)) return;
   oct_node *user = oct_only_user(f->uses, fusion->rounded);
   if (!user || f->map->root[user->id] || !user->op->scalar1 || !oct_node_has(user, OCT_TRAIT_UNARY) || user->inputs[0] != fusion->rounded) return;
+  float low, high;
+  if (user->op->clamp && !user->op->clamp(user, &low, &high)) return; /* bounds computed at run time: no table */
   if (!oct_quant_is_8bit(user->outputs[0]->quant)) return;
   fusion->table = user;
   claim(f, root, fusion, user);

@@ -122,7 +122,9 @@ static octet_status inflate_exactly(inflater *in, uint8_t *to, size_t size, size
 static octet_status inflate_elements(inflater *in, const header *h, size_t compressed, oct_tensor **out) {
   size_t got;
   uint8_t extra;
-  if (h->bytes / INFLATE_RATIO > compressed) return too_short(in->ctx, h, compressed);
+  if (h->bytes / INFLATE_RATIO > compressed)
+    return oct_fail(in->ctx, OCTET_FORMAT, "the IDX header declares %zu bytes, which %zu compressed bytes cannot hold", h->bytes,
+                    compressed);
   OCT_TRY(oct_tensor_create(in->ctx, h->dtype, &h->shape, out));
   octet_status status = inflate_bytes(in, (*out)->data, h->bytes, &got);
   if (status == OCTET_OK && got < h->bytes) status = too_short(in->ctx, h, got);

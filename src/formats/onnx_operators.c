@@ -148,8 +148,9 @@ static octet_status report_unknown(oct_onnx_reader *reader, size_t nodes) {
   size_t length = list_types(reader, &reader->known, false, text, 0, sizeof text, &left, &sub_graphs);
   list_types(reader, &reader->strangers, true, text, length, sizeof text, &left, &sub_graphs);
   if (left) snprintf(more, sizeof more, " and %zu other operators", left);
-  return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "%zu node%s of operators that Octet does not have (operator set %d): %s%s%s", nodes, nodes == 1 ? "" : "s",
-                  reader->version, text, more, sub_graphs ? "; sub-graphs are not supported" : "");
+  return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "%zu node%s of operators that Octet does not have (operator set %d): %s%s%s%s", nodes, nodes == 1 ? "" : "s",
+                  reader->version, text, more, sub_graphs ? "; sub-graphs are not supported" : "",
+                  reader->version ? "" : "; the model declares no operator set of the default domain");
 }
 
 octet_status oct_onnx_resolve(oct_onnx_reader *reader, oct_onnx_scope *main) {

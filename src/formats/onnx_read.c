@@ -73,7 +73,6 @@ static octet_status read_model_fields(oct_onnx_reader *reader) {
   if (r.failed) return oct_fail(ctx, OCTET_FORMAT, "not an ONNX model, or cut short: a field at byte %zu is malformed", r.position);
   if (!has_graph) return oct_fail(ctx, OCTET_FORMAT, "not an ONNX model: it has no graph");
   if (reader->ir_version < 3) return oct_fail(ctx, OCTET_UNSUPPORTED, "ONNX IR version %lld is not supported; it must be 3 or newer", (long long)reader->ir_version);
-  if (!reader->version) return oct_fail(ctx, OCTET_FORMAT, "the model declares no operator set of the default domain");
   return OCTET_OK;
 }
 

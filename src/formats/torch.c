@@ -7,7 +7,7 @@
 #include "formats/torch_tensor.h"
 
 #define MAX_DEPTH 64        /* of nested dicts and lists */
-#define MAX_VISITED 4194304 /* values looked at: shared nodes could multiply without end */
+#define MAX_VISITED 1048576 /* values looked at: shared nodes could multiply without end */
 #define MAX_NAME 4096       /* bytes */
 
 typedef struct walk {

@@ -176,10 +176,8 @@ static octet_status read_zip_storage(oct_torch_file *file, oct_torch_storage *st
   if (!name) return OCTET_OUT_OF_MEMORY;
   const oct_zip_entry *entry = oct_zip_find(&file->zip, name);
   octet_status status = OCTET_OK;
-  if (!entry)
-    status = oct_fail(file->ctx, OCTET_FORMAT, "checkpoint: the archive lacks %s", name);
-  else
-    status = oct_zip_read(file->ctx, entry, &storage->bytes, &storage->owned);
+  if (!entry) status = oct_fail(file->ctx, OCTET_FORMAT, "checkpoint: the archive lacks %s", name);
+  else status = oct_zip_read(file->ctx, entry, &storage->bytes, &storage->owned);
   oct_free(name);
   return status;
 }

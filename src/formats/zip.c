@@ -193,6 +193,7 @@ static octet_status inflate_entry(octet_context *ctx, const oct_zip_entry *entry
   }
   bool whole = code == Z_STREAM_END && left_out == 0 && stream.avail_out == 0;
   inflateEnd(&stream);
+  if (code == Z_MEM_ERROR) return oct_fail(ctx, OCTET_OUT_OF_MEMORY, "zip: entry %s: no memory to inflate", entry->name);
   if (!whole) return oct_fail(ctx, OCTET_FORMAT, "zip: entry %s: deflated data is damaged or not of the declared size", entry->name);
   return OCTET_OK;
 }
@@ -359,10 +360,8 @@ octet_status oct_zip_finish(oct_zip_writer *zip) {
   octet_status status = OCTET_OK;
   for (size_t i = 0; status == OCTET_OK && i < zip->count; i++) status = put_directory_entry(zip, &zip->entries[i]);
   if (status == OCTET_OK) status = put_end(zip, start);
-  if (status == OCTET_OK)
-    status = oct_writer_commit(zip->file);
-  else
-    oct_writer_abandon(zip->file);
+  if (status == OCTET_OK) status = oct_writer_commit(zip->file);
+  else oct_writer_abandon(zip->file);
   free_written(zip);
   return status;
 }

@@ -10,4 +10,8 @@
  * constants whose tensor fits dtype and shape, inferred against recorded shapes. */
 octet_status oct_graph_verify(octet_context *ctx, oct_graph *graph);
 
+/* The rules of one value (kind, tensor, quantization parameters) and of one node by itself (arity, attributes), for the parser. */
+octet_status oct_value_verify(octet_context *ctx, const oct_value *value);
+octet_status oct_node_verify(octet_context *ctx, const oct_node *node);
+
 #endif

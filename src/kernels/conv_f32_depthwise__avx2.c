@@ -7,6 +7,7 @@
 #include "kernels/kernels.h"
 
 #define LANES 8
+#define REUSE 0
 #define V __m256
 #define I __m256i
 #define M __m256i
@@ -14,6 +15,7 @@
 #define V_SET1(x) _mm256_set1_ps(x)
 #define V_LOAD(p) _mm256_loadu_ps(p)
 #define V_LOAD_MASK(m, p) _mm256_maskload_ps(p, m)
+#define V_STORE(p, x) _mm256_storeu_ps(p, x)
 #define V_STORE_MASK(p, m, x) _mm256_maskstore_ps(p, m, x)
 #define V_PERMUTE(i, x) _mm256_permutevar8x32_ps(x, i)
 #define V_ADD(a, b) _mm256_add_ps(a, b)

@@ -7,6 +7,7 @@
 #include "kernels/kernels.h"
 
 #define LANES 16
+#define REUSE 1
 #define V __m512
 #define I __m512i
 #define M __mmask16
@@ -14,6 +15,7 @@
 #define V_SET1(x) _mm512_set1_ps(x)
 #define V_LOAD(p) _mm512_loadu_ps(p)
 #define V_LOAD_MASK(m, p) _mm512_maskz_loadu_ps(m, p)
+#define V_STORE(p, x) _mm512_storeu_ps(p, x)
 #define V_STORE_MASK(p, m, x) _mm512_mask_storeu_ps(p, m, x)
 #define V_PERMUTE(i, x) _mm512_permutexvar_ps(i, x)
 #define V_ADD(a, b) _mm512_add_ps(a, b)

@@ -1,10 +1,13 @@
 /* Depthwise float convolution (one input channel per group, any multiplier, kernel, stride and dilation), written once for every
- * vector width. The including file defines the vector type V, its LANES, the mask type M and the V_... operations.
+ * vector width. The including file defines the vector type V, its LANES, the integer vector I, the mask type M, the V_...
+ * operations, lane_mask() and lane_inputs(), and REUSE (1: there are registers enough to keep a row of inputs).
  *
- * Lanes are output channels; a tile is up to 8 neighbouring output pixels of one row x one vector of channels. Weights are packed
+ * Lanes are output channels; a tile is up to 8 neighbouring output pixels of one row. Weights are packed
  * [vector of channels][kernel row][kernel column][lane], zeros in lanes past the last channel. Every output adds its products in
- * the order (kernel row, kernel column), so bits depend neither on tile widths nor on threads. With stride and dilation 1 the
- * 3x3 and 5x5 forms keep a row of inputs in registers and use each for every kernel column.
+ * the order (kernel row, kernel column), so bits depend neither on tile widths nor on threads.
+ *
+ * A unit is PART channels of ROWS output rows; it walks down the rows for one tile's width at a time, so that of a tile's input
+ * all but `stride_h` rows are still in the first-level cache.
  * SPDX-License-Identifier: MIT */
 #ifndef OCT_KERNELS_CONV_F32_DEPTHWISE_TILE_H
 #define OCT_KERNELS_CONV_F32_DEPTHWISE_TILE_H
@@ -13,60 +16,129 @@
 
 #include "kernels/kernels.h"
 
-#define PART 128 /* channels of a unit: what 8 pixels touch stays in the first-level cache */
+#define PART 64
+#define ROWS 16
+#define TILE_WIDTH 8
 
 typedef struct tile_args {
   const float *in, *residual; /* at the tile's first pixel and channel; residual may be NULL */
   float *out;
-  const float *weights, *bias; /* bias may be NULL */
+  const float *weights, *bias; /* at the first channel; bias may be NULL */
+  int64_t channel, channels;   /* the first one, and how many */
+  int64_t multiplier;
   int kernel_h, kernel_w;
-  ptrdiff_t row_step, tap_step, in_step, out_step, residual_step; /* floats: between kernel rows, kernel columns, neighbouring output pixels */
+  ptrdiff_t row_step, tap_step;               /* floats between kernel rows, kernel columns */
+  ptrdiff_t in_step, out_step, residual_step; /* floats between neighbouring output pixels */
   float low, high;
-  M mask;      /* lanes that are channels */
-  I input_of;  /* multiplier > 1: the input lane that each output lane reads */
 } tile_args;
 
 #define FOR_PIXELS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define FOR_INPUTS(X) FOR_PIXELS(X) X(8) X(9) X(10) X(11)
 
 #define ACCUMULATOR(p) V c##p = V_ZERO();
-#define MULTIPLY(p)                                                                                    \
-  if (width > p) {                                                                                     \
-    V x = V_LOAD(a + p * t->in_step);                                                                  \
-    c##p = V_FMA(spread ? V_PERMUTE(t->input_of, x) : x, b, c##p);                                     \
+#define MULTIPLY(p)                                             \
+  if (width > p) {                                              \
+    V x = V_LOAD(a + p * t->in_step);                           \
+    c##p = V_FMA(spread ? V_PERMUTE(input_of, x) : x, b, c##p); \
   }
 #define FINISH(p) \
-  if (width > p) tile_finish(t, p, c##p, bias, low, high);
+  if (width > p) tile_finish(t, c + p * t->out_step, c + p * t->residual_step, last, mask, c##p, bias, low, high);
 
-static inline __attribute__((always_inline)) void tile_finish(const tile_args *t, int pixel, V y, V bias, V low, V high) {
+static inline __attribute__((always_inline)) void tile_finish(const tile_args *t, ptrdiff_t out, ptrdiff_t residual, bool last, M mask, V y,
+                                                              V bias, V low, V high) {
   y = V_ADD(y, bias);
-  if (t->residual) y = V_ADD(y, V_LOAD_MASK(t->mask, t->residual + pixel * t->residual_step));
+  if (t->residual) y = V_ADD(y, last ? V_LOAD_MASK(mask, t->residual + residual) : V_LOAD(t->residual + residual));
   y = V_MIN(high, V_MAX(low, y)); /* the second operand wins when one is NaN: NaN stays */
-  V_STORE_MASK(t->out + pixel * t->out_step, t->mask, y);
+  if (last) V_STORE_MASK(t->out + out, mask, y);
+  else V_STORE(t->out + out, y);
 }
 
-/* Any kernel; `spread`: the multiplier is above 1. */
+/* Any kernel; `spread`: the multiplier is above 1 and every lane looks for its input. */
 static inline __attribute__((always_inline)) void tile_any(const tile_args *t, const int width, const bool spread) {
-  const float *row = t->in, *weights = t->weights;
-  FOR_PIXELS(ACCUMULATOR)
-  for (int i = 0; i < t->kernel_h; i++, row += t->row_step) {
-    const float *a = row;
-    for (int j = 0; j < t->kernel_w; j++, a += t->tap_step, weights += LANES) {
-      V b = V_LOAD(weights);
-      FOR_PIXELS(MULTIPLY)
+  const V low = V_SET1(t->low), high = V_SET1(t->high);
+  const float *weights = t->weights;
+  for (int64_t c = 0; c < t->channels; c += LANES) {
+    const int64_t in_channel = spread ? (t->channel + c) / t->multiplier : t->channel + c;
+    const I input_of = lane_inputs(spread ? t->channel + c : 0, spread ? in_channel : 0, spread ? t->multiplier : 1);
+    const float *row = t->in + in_channel;
+    FOR_PIXELS(ACCUMULATOR);
+    for (int i = 0; i < t->kernel_h; i++, row += t->row_step) {
+      const float *a = row;
+      for (int j = 0; j < t->kernel_w; j++, a += t->tap_step, weights += LANES) {
+        V b = V_LOAD(weights);
+        FOR_PIXELS(MULTIPLY);
+      }
     }
+    const bool last = t->channels - c < LANES;
+    const M mask = lane_mask(last ? t->channels - c : LANES);
+    const V bias = t->bias ? V_LOAD(t->bias + c) : V_ZERO();
+    FOR_PIXELS(FINISH);
   }
-  const V low = V_SET1(t->low), high = V_SET1(t->high), bias = t->bias ? V_LOAD(t->bias) : V_ZERO();
-  FOR_PIXELS(FINISH)
 }
+
+#if REUSE
+/* Stride and dilation 1, kernel_w == taps (3 or 5): each input of a row is loaded once and used for every kernel column. */
+#define INPUT(p) V x##p = p < width + taps - 1 ? V_LOAD(row + p * t->in_step) : V_ZERO();
+#define USE(p, x) \
+  if (width > p) c##p = V_FMA(x, b, c##p);
+#define TAP(j, i0, i1, i2, i3, i4, i5, i6, i7)                                              \
+  if (taps > j) {                                                                           \
+    V b = V_LOAD(weights + j * LANES);                                                      \
+    USE(0, i0) USE(1, i1) USE(2, i2) USE(3, i3) USE(4, i4) USE(5, i5) USE(6, i6) USE(7, i7) \
+  }
+static inline __attribute__((always_inline)) void tile_reuse(const tile_args *t, const int width, const int taps) {
+  const V low = V_SET1(t->low), high = V_SET1(t->high);
+  const float *weights = t->weights;
+  for (int64_t c = 0; c < t->channels; c += LANES) {
+    const float *row = t->in + t->channel + c;
+    FOR_PIXELS(ACCUMULATOR);
+    for (int i = 0; i < t->kernel_h; i++, row += t->row_step, weights += taps * LANES) {
+      FOR_INPUTS(INPUT);
+      TAP(0, x0, x1, x2, x3, x4, x5, x6, x7);
+      TAP(1, x1, x2, x3, x4, x5, x6, x7, x8);
+      TAP(2, x2, x3, x4, x5, x6, x7, x8, x9);
+      TAP(3, x3, x4, x5, x6, x7, x8, x9, x10);
+      TAP(4, x4, x5, x6, x7, x8, x9, x10, x11);
+    }
+    const bool last = t->channels - c < LANES;
+    const M mask = lane_mask(last ? t->channels - c : LANES);
+    const V bias = t->bias ? V_LOAD(t->bias + c) : V_ZERO();
+    FOR_PIXELS(FINISH);
+  }
+}
+#endif
 
 typedef void (*tile_fn)(const tile_args *t);
 
-#define TILE_ANY(width)                                                                                              \
-  static __attribute__((noinline)) void tile_any_##width(const tile_args *t) { tile_any(t, width, false); }          \
-  static __attribute__((noinline)) void tile_spread_##width(const tile_args *t) { tile_any(t, width, true); }
-TILE_ANY(1) TILE_ANY(2) TILE_ANY(3) TILE_ANY(4) TILE_ANY(5) TILE_ANY(6) TILE_ANY(7) TILE_ANY(8)
-static const tile_fn tiles_any[8] = {tile_any_1, tile_any_2, tile_any_3, tile_any_4, tile_any_5, tile_any_6, tile_any_7, tile_any_8};
-static const tile_fn tiles_spread[8] = {tile_spread_1, tile_spread_2, tile_spread_3, tile_spread_4, tile_spread_5, tile_spread_6, tile_spread_7, tile_spread_8};
+/* Tiles of widths 1 to 8 and their table. */
+/* clang-format off */
+#define TILE(kind, width, body) \
+  static __attribute__((noinline)) void tile_##kind##_##width(const tile_args *t) { body; }
+#define TILES(kind, body)                                                                                                                  \
+  TILE(kind, 1, body(1)) TILE(kind, 2, body(2)) TILE(kind, 3, body(3)) TILE(kind, 4, body(4)) TILE(kind, 5, body(5)) TILE(kind, 6, body(6)) \
+  TILE(kind, 7, body(7)) TILE(kind, 8, body(8))                                                                                            \
+  static const tile_fn tiles_##kind[TILE_WIDTH] = {tile_##kind##_1, tile_##kind##_2, tile_##kind##_3, tile_##kind##_4,                     \
+                                                   tile_##kind##_5, tile_##kind##_6, tile_##kind##_7, tile_##kind##_8};
+/* clang-format on */
+#define BODY_ANY(width) tile_any(t, width, false)
+#define BODY_SPREAD(width) tile_any(t, width, true)
+TILES(any, BODY_ANY)
+TILES(spread, BODY_SPREAD)
+#if REUSE
+#define BODY_REUSE3(width) tile_reuse(t, width, 3)
+#define BODY_REUSE5(width) tile_reuse(t, width, 5)
+TILES(reuse3, BODY_REUSE3)
+TILES(reuse5, BODY_REUSE5)
+#endif
+
+static const tile_fn *choose_tiles(const oct_conv_shape *s) {
+  if (s->out_channels > s->groups) return tiles_spread;
+#if REUSE
+  if (s->stride_w == 1 && s->dilation_w == 1 && s->kernel_w == 3) return tiles_reuse3;
+  if (s->stride_w == 1 && s->dilation_w == 1 && s->kernel_w == 5) return tiles_reuse5;
+#endif
+  return tiles_any;
+}
 
 static const char *reject(const oct_conv_shape *s) {
   return s->groups == s->channels && s->channels > 0 && s->out_channels % s->groups == 0 ? NULL : "not depthwise";
@@ -85,35 +157,40 @@ static void pack(const oct_conv_shape *s, const float *weights, void *packed) {
       for (int64_t c = first; c < first + LANES; c++) *p++ = c < s->out_channels ? weights[c * taps + tap] : 0;
 }
 
-/* A unit is PART channels of one output row. */
-static size_t units(const oct_conv_shape *s) { return (size_t)(s->batch * s->out_h * ((s->out_channels + PART - 1) / PART)); }
+static size_t units(const oct_conv_shape *s) {
+  return (size_t)(s->batch * ((s->out_h + ROWS - 1) / ROWS) * ((s->out_channels + PART - 1) / PART));
+}
 
-/* Pixels [x, x + width) of a row, channels [first, last) in steps of a vector. */
-static void run_tiles(const oct_conv_f32_args *args, tile_args *t, tile_fn tile, int64_t n, int64_t y, int64_t x, int64_t first, int64_t last) {
+/* Output rows [y, last) of image n, in tiles of nearly one width: 14 pixels are 7 + 7. */
+static void run_rows(const oct_conv_f32_args *args, tile_args *t, const tile_fn *tiles, int64_t n, int64_t y, int64_t last) {
   const oct_conv_shape *s = &args->shape;
-  int64_t taps = (int64_t)s->kernel_h * s->kernel_w, multiplier = s->out_channels / s->groups;
-  const float *in = (const float *)oct_view_at(&args->in, sizeof(float), n, y * s->stride_h - s->pad_top, x * s->stride_w - s->pad_left);
-  float *out = (float *)oct_view_at(&args->out, sizeof(float), n, y, x);
-  const float *residual = args->residual.data ? (const float *)oct_view_at(&args->residual, sizeof(float), n, y, x) : NULL;
-  for (int64_t c = first; c < last; c += LANES) {
-    int64_t channel = multiplier == 1 ? c : c / multiplier;
-    t->in = in + channel;
-    t->out = out + c;
-    t->residual = residual ? residual + c : NULL;
-    t->weights = (const float *)args->packed + c * taps;
-    t->bias = args->bias ? args->bias + c : NULL;
-    t->mask = lane_mask(last - c < LANES ? last - c : LANES);
-    if (multiplier > 1) t->input_of = lane_inputs(c, channel, multiplier);
-    tile(t);
+  const int64_t tile_count = (s->out_w + TILE_WIDTH - 1) / TILE_WIDTH;
+  const float *in = (const float *)oct_view_at(&args->in, sizeof(float), n, y * s->stride_h - s->pad_top, -s->pad_left);
+  float *out = (float *)oct_view_at(&args->out, sizeof(float), n, y, 0) + t->channel;
+  const float *residual = args->residual.data ? (const float *)oct_view_at(&args->residual, sizeof(float), n, y, 0) + t->channel : NULL;
+  for (int64_t i = 0, x = 0, width; i < tile_count; i++, x += width) {
+    width = (s->out_w - x + tile_count - i - 1) / (tile_count - i);
+    const tile_fn tile = tiles[width - 1];
+    t->in = in + x * t->in_step;
+    t->out = out + x * t->out_step;
+    t->residual = residual ? residual + x * t->residual_step : NULL;
+    for (int64_t row = y; row < last; row++) {
+      tile(t);
+      t->in += s->stride_h * args->in.row;
+      t->out += args->out.row;
+      if (residual) t->residual += args->residual.row;
+    }
   }
 }
 
 static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *workspace) {
   (void)workspace;
   const oct_conv_shape *s = &args->shape;
-  const int64_t parts = (s->out_channels + PART - 1) / PART;
-  const tile_fn *tiles = s->out_channels > s->groups ? tiles_spread : tiles_any;
-  tile_args t = {.kernel_h = s->kernel_h,
+  const int64_t parts = (s->out_channels + PART - 1) / PART, blocks = (s->out_h + ROWS - 1) / ROWS,
+                taps = (int64_t)s->kernel_h * s->kernel_w;
+  const tile_fn *tiles = choose_tiles(s);
+  tile_args t = {.multiplier = s->out_channels / s->groups,
+                 .kernel_h = s->kernel_h,
                  .kernel_w = s->kernel_w,
                  .row_step = s->dilation_h * args->in.row,
                  .tap_step = s->dilation_w * args->in.pixel,
@@ -123,14 +200,12 @@ static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *w
                  .low = args->low,
                  .high = args->high};
   for (size_t unit = begin; unit < end; unit++) {
-    int64_t first = (int64_t)unit % parts * PART, row = (int64_t)unit / parts;
-    int64_t last = first + PART < s->out_channels ? first + PART : s->out_channels;
-    int64_t tile_count = (s->out_w + 7) / 8, x = 0; /* tiles of nearly one width: 14 is 7 + 7 */
-    for (int64_t i = 0; i < tile_count; i++) {
-      int64_t width = (s->out_w - x + tile_count - i - 1) / (tile_count - i);
-      run_tiles(args, &t, tiles[width - 1], row / s->out_h, row % s->out_h, x, first, last);
-      x += width;
-    }
+    int64_t part = (int64_t)unit % parts, block = (int64_t)unit / parts, y = block % blocks * ROWS;
+    t.channel = part * PART;
+    t.channels = s->out_channels - t.channel < PART ? s->out_channels - t.channel : PART;
+    t.weights = (const float *)args->packed + t.channel * taps;
+    t.bias = args->bias ? args->bias + t.channel : NULL;
+    run_rows(args, &t, tiles, block / blocks, y, y + ROWS < s->out_h ? y + ROWS : s->out_h);
   }
 }
 

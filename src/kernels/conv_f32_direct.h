@@ -12,8 +12,8 @@
 
 #include "kernels/kernels.h"
 
-#define OCT_CONV_F32_BLOCK 48              /* output pixels of a unit: a multiple of every tile height */
-#define OCT_CONV_F32_CACHED (512 * 1024)   /* bytes of weights that stay in the second-level cache while pixels stream by */
+#define OCT_CONV_F32_BLOCK 48            /* output pixels of a unit: a multiple of every tile height */
+#define OCT_CONV_F32_CACHED (512 * 1024) /* bytes of weights that stay in the second-level cache while pixels stream by */
 
 typedef struct oct_conv_f32_plan {
   int64_t group_in, group_out, k;  /* per group: channels read, channels written, products per output */

@@ -33,9 +33,12 @@ TILES_6(1, 1)
 TILES_6(1, 4)
 
 static const tile_set tiles[] = {
-    {.columns = 4, .chains = 1, .height = 6, .run = {TILE_NAMES_6(4, 1)}}, {.columns = 3, .chains = 1, .height = 6, .run = {TILE_NAMES_6(3, 1)}},
-    {.columns = 2, .chains = 2, .height = 6, .run = {TILE_NAMES_6(2, 2)}}, {.columns = 2, .chains = 1, .height = 6, .run = {TILE_NAMES_6(2, 1)}},
-    {.columns = 1, .chains = 4, .height = 6, .run = {TILE_NAMES_6(1, 4)}}, {.columns = 1, .chains = 1, .height = 6, .run = {TILE_NAMES_6(1, 1)}},
+    {.columns = 4, .chains = 1, .height = 6, .run = {TILE_NAMES_6(4, 1)}},
+    {.columns = 3, .chains = 1, .height = 6, .run = {TILE_NAMES_6(3, 1)}},
+    {.columns = 2, .chains = 2, .height = 6, .run = {TILE_NAMES_6(2, 2)}},
+    {.columns = 2, .chains = 1, .height = 6, .run = {TILE_NAMES_6(2, 1)}},
+    {.columns = 1, .chains = 4, .height = 6, .run = {TILE_NAMES_6(1, 4)}},
+    {.columns = 1, .chains = 1, .height = 6, .run = {TILE_NAMES_6(1, 1)}},
 };
 
 /* The first set of this width whose chains divide the channels. */

@@ -26,8 +26,7 @@ typedef struct tile_args {
 
 #define FOR_VECTORS(X, r) X(r, 0) X(r, 1) X(r, 2) X(r, 3)
 #define FOR_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
-#define FOR_ALL(X) \
-  FOR_VECTORS(X, 0) FOR_VECTORS(X, 1) FOR_VECTORS(X, 2) FOR_VECTORS(X, 3) FOR_VECTORS(X, 4) FOR_VECTORS(X, 5)
+#define FOR_ALL(X) FOR_VECTORS(X, 0) FOR_VECTORS(X, 1) FOR_VECTORS(X, 2) FOR_VECTORS(X, 3) FOR_VECTORS(X, 4) FOR_VECTORS(X, 5)
 
 #define POINTER(r) const float *in##r = height > r ? t->in[r] : NULL;
 #define RUN_POINTER(r) const float *a##r = height > r ? in##r + run * runs.run_step : NULL;
@@ -37,48 +36,52 @@ typedef struct tile_args {
 #define WEIGHTS(v) V b##v = vectors > v ? V_LOAD(weights + v * LANES) : V_ZERO();
 #define MULTIPLY(r, v) \
   if (height > r && vectors > v) c##r##_##v = V_FMA(V_SET1(a##r[k + v / columns]), b##v, c##r##_##v);
-#define ADD_CHAINS(r)                                                                               \
-  if (height > r && chains == 2 && columns == 1) c##r##_0 = V_ADD(c##r##_0, c##r##_1);              \
+#define ADD_CHAINS(r)                                                                                                        \
+  if (height > r && chains == 2 && columns == 1) c##r##_0 = V_ADD(c##r##_0, c##r##_1);                                       \
   if (height > r && chains == 2 && columns == 2) c##r##_0 = V_ADD(c##r##_0, c##r##_2), c##r##_1 = V_ADD(c##r##_1, c##r##_3); \
   if (height > r && chains == 4) c##r##_0 = V_ADD(V_ADD(c##r##_0, c##r##_1), V_ADD(c##r##_2, c##r##_3));
 #define FINISH(r, v) \
   if (height > r && columns > v) tile_finish(t, r, v, v == columns - 1, c##r##_##v, bias##v, low, high);
-#define BIAS(v) V bias##v = columns > v && t->bias ? (v == columns - 1 ? V_LOAD_MASK(t->mask, t->bias + v * LANES) : V_LOAD(t->bias + v * LANES)) : V_ZERO();
+#define BIAS(v) V bias##v = columns > v && t->bias ? tile_bias(t, v, v == columns - 1) : V_ZERO();
 
-static inline __attribute__((always_inline)) void tile_finish(const tile_args *t, int row, int vector, bool last, V y, V bias, V low, V high) {
+/* Bias is padded to whole vectors for whole layers, but not for every group. */
+static inline __attribute__((always_inline)) V tile_bias(const tile_args *t, int vector, bool last) {
+  return last ? V_LOAD_MASK(t->mask, t->bias + vector * LANES) : V_LOAD(t->bias + vector * LANES);
+}
+
+static inline __attribute__((always_inline)) void tile_finish(const tile_args *t, int row, int vector, bool last, V y, V bias, V low,
+                                                              V high) {
   y = V_ADD(y, bias);
   if (t->residual[row]) {
     const float *residual = t->residual[row] + vector * LANES;
     y = V_ADD(y, last ? V_LOAD_MASK(t->mask, residual) : V_LOAD(residual));
   }
   y = V_MIN(high, V_MAX(low, y)); /* the second operand wins when one is NaN: NaN stays */
-  if (last)
-    V_STORE_MASK(t->out[row] + vector * LANES, t->mask, y);
-  else
-    V_STORE(t->out[row] + vector * LANES, y);
+  if (last) V_STORE_MASK(t->out[row] + vector * LANES, t->mask, y);
+  else V_STORE(t->out[row] + vector * LANES, y);
 }
 
 static inline __attribute__((always_inline)) void tile(const tile_args *t, const int height, const int columns, const int chains) {
   const int vectors = columns * chains;
   const oct_conv_f32_runs runs = t->runs;
   const float *weights = t->weights;
-  FOR_ROWS(POINTER)
-  FOR_ALL(ACCUMULATOR)
+  FOR_ROWS(POINTER);
+  FOR_ALL(ACCUMULATOR);
   for (int64_t row = 0; row < runs.rows; row++) {
     for (int64_t run = 0; run < runs.runs; run++) {
-      FOR_ROWS(RUN_POINTER)
+      FOR_ROWS(RUN_POINTER);
       for (int64_t k = 0; k < runs.length; k += chains) {
-        WEIGHTS(0) WEIGHTS(1) WEIGHTS(2) WEIGHTS(3)
-        FOR_ALL(MULTIPLY)
+        WEIGHTS(0) WEIGHTS(1) WEIGHTS(2) WEIGHTS(3);
+        FOR_ALL(MULTIPLY);
         weights += vectors * LANES;
       }
     }
-    FOR_ROWS(ROW_ADVANCE)
+    FOR_ROWS(ROW_ADVANCE);
   }
-  FOR_ROWS(ADD_CHAINS)
+  FOR_ROWS(ADD_CHAINS);
   const V low = V_SET1(t->low), high = V_SET1(t->high);
-  BIAS(0) BIAS(1) BIAS(2) BIAS(3)
-  FOR_ALL(FINISH)
+  BIAS(0) BIAS(1) BIAS(2) BIAS(3);
+  FOR_ALL(FINISH);
 }
 
 typedef void (*tile_fn)(const tile_args *t);
@@ -99,7 +102,8 @@ typedef struct tile_set {
 } tile_set;
 
 /* Columns [unit->column, + set->columns * LANES) of pixels [unit->pixel, unit->pixel_end). */
-static void run_unit(const oct_conv_f32_args *args, const oct_conv_f32_plan *plan, const oct_conv_f32_unit *unit, const tile_set *set, M mask) {
+static void run_unit(const oct_conv_f32_args *args, const oct_conv_f32_plan *plan, const oct_conv_f32_unit *unit, const tile_set *set,
+                     M mask) {
   int64_t channel = unit->group * plan->group_out + unit->column, in_channel = unit->group * plan->group_in;
   tile_args t = {.weights = (const float *)args->packed + (unit->group * plan->columns + unit->column) * plan->k,
                  .bias = args->bias ? args->bias + channel : NULL,

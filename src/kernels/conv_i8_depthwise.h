@@ -25,26 +25,37 @@ static inline int oct_depthwise_taps(const oct_conv_i8_args *a, int multiple, pt
   const oct_conv_shape *s = &a->shape;
   int count = 0;
   for (int i = 0; i < s->kernel_h; i++)
-    for (int j = 0; j < s->kernel_w; j++) offsets[count++] = (ptrdiff_t)i * s->dilation_h * a->in.row + (ptrdiff_t)j * s->dilation_w * a->in.pixel;
+    for (int j = 0; j < s->kernel_w; j++)
+      offsets[count++] = (ptrdiff_t)i * s->dilation_h * a->in.row + (ptrdiff_t)j * s->dilation_w * a->in.pixel;
   while (count % multiple) offsets[count++] = 0;
   return count;
 }
 
-static inline int oct_depthwise_padded_taps(const oct_conv_shape *s, int multiple) { return (s->kernel_h * s->kernel_w + multiple - 1) / multiple * multiple; }
+static inline int oct_depthwise_padded_taps(const oct_conv_shape *s, int multiple) {
+  return (s->kernel_h * s->kernel_w + multiple - 1) / multiple * multiple;
+}
 
 /* Which input byte each of a block's 16 output channels reads, counted from the block's first input channel. */
 static inline void oct_depthwise_expand(int64_t first, int64_t multiplier, uint8_t index[16]) {
-  for (int i = 0; i < 16; i++) index[i] = (uint8_t)((first + i) / multiplier - first / multiplier);
+  int64_t input = first / multiplier, left = multiplier - (first - input * multiplier);
+  for (int i = 0, at = 0; i < 16; i++) {
+    index[i] = (uint8_t)at;
+    if (--left == 0) at++, left = multiplier;
+  }
 }
 
-/* Runs `block(args, context, first_pixel, last_pixel, channel)` over all blocks of `width` channels, chunk by chunk. */
-typedef void (*oct_depthwise_block_fn)(const oct_conv_i8_args *args, const ptrdiff_t *offsets, int taps, int64_t first, int64_t last, int64_t channel);
+/* One block, which begins at `channel`, over the output pixels [first, last). */
+typedef void (*oct_depthwise_block_fn)(const oct_conv_i8_args *args, const ptrdiff_t *offsets, int taps, int64_t first, int64_t last,
+                                       int64_t channel);
 
-static inline void oct_depthwise_run(const oct_conv_i8_args *a, size_t begin, size_t end, int multiple, int width, oct_depthwise_block_fn block) {
+/* Units [begin, end): all blocks of `width` channels, chunk by chunk; taps are padded to a multiple of `multiple`. */
+static inline void oct_depthwise_run(const oct_conv_i8_args *a, size_t begin, size_t end, int multiple, int width,
+                                     oct_depthwise_block_fn block) {
   const oct_conv_shape *s = &a->shape;
   ptrdiff_t offsets[OCT_DEPTHWISE_TAPS + 4];
   int taps = oct_depthwise_taps(a, multiple, offsets);
-  int64_t first = (int64_t)begin * OCT_DEPTHWISE_UNIT, last = oct_min_i64((int64_t)end * OCT_DEPTHWISE_UNIT, s->batch * s->out_h * s->out_w);
+  int64_t first = (int64_t)begin * OCT_DEPTHWISE_UNIT,
+          last = oct_min_i64((int64_t)end * OCT_DEPTHWISE_UNIT, s->batch * s->out_h * s->out_w);
   for (; first < last; first += OCT_DEPTHWISE_CHUNK)
     for (int64_t c = 0; c < s->out_channels; c += width) block(a, offsets, taps, first, oct_min_i64(first + OCT_DEPTHWISE_CHUNK, last), c);
 }

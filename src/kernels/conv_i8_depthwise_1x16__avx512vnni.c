@@ -7,7 +7,9 @@
 
 #define ROWS 16 /* pixels between epilogues */
 
-static size_t packed_bytes(const oct_conv_shape *s) { return (size_t)((s->out_channels + 15) / 16 * 16) * (size_t)oct_depthwise_padded_taps(s, 4); }
+static size_t packed_bytes(const oct_conv_shape *s) {
+  return (size_t)((s->out_channels + 15) / 16 * 16) * (size_t)oct_depthwise_padded_taps(s, 4);
+}
 
 static void pack(const oct_conv_shape *s, const int8_t *weights, void *packed) {
   int taps = s->kernel_h * s->kernel_w, padded = oct_depthwise_padded_taps(s, 4);
@@ -19,6 +21,12 @@ static void pack(const oct_conv_shape *s, const int8_t *weights, void *packed) {
 }
 
 static inline __m128i load16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
+
+/* Hides that a value is constant: clang 14 would turn two shuffles by constants into ten. */
+static inline __m512i opaque(__m512i x) {
+  __asm__("" : "+v"(x));
+  return x;
+}
 
 /* Lane l of the result: the four taps of channels 4l .. 4l+3. */
 static inline __m512i gather_taps(const uint8_t *in, const ptrdiff_t *offsets, __m512i expand, __m512i order, __m512i transpose) {
@@ -32,7 +40,7 @@ static inline __m512i gather_taps(const uint8_t *in, const ptrdiff_t *offsets, _
 static void block(const oct_conv_i8_args *a, const ptrdiff_t *offsets, int taps, int64_t first, int64_t last, int64_t channel) {
   const oct_conv_shape *s = &a->shape;
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i transpose = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  const __m512i transpose = opaque(_mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)));
   int64_t multiplier = s->out_channels / s->channels;
   int count = (int)oct_min_i64(16, s->out_channels - channel);
   uint8_t index[16];
@@ -47,7 +55,8 @@ static void block(const oct_conv_i8_args *a, const ptrdiff_t *offsets, int taps,
     for (int r = 0; r < rows.count; r++) {
       const int8_t *w = (const int8_t *)a->packed + channel * taps;
       __m512i sum = bias;
-      for (int t = 0; t < taps; t += 4, w += 64) sum = _mm512_dpbusd_epi32(sum, gather_taps(rows.in[r], offsets + t, expand, order, transpose), _mm512_loadu_si512(w));
+      for (int t = 0; t < taps; t += 4, w += 64)
+        sum = _mm512_dpbusd_epi32(sum, gather_taps(rows.in[r], offsets + t, expand, order, transpose), _mm512_loadu_si512(w));
       _mm512_store_si512(acc + 16 * r, sum);
     }
     oct_epilogue_i8_avx512(a, &rows, channel, count, acc, 16);

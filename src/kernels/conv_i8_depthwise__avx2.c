@@ -4,9 +4,11 @@
 #include "kernels/conv_i8_depthwise.h"
 #include "kernels/epilogue_i8__avx2.h"
 
-#define ROWS 8 /* pixels between epilogues */
+#define ROWS 16 /* pixels between epilogues */
 
-static size_t packed_bytes(const oct_conv_shape *s) { return (size_t)((s->out_channels + 15) / 16 * 16) * (size_t)oct_depthwise_padded_taps(s, 2) * 2; }
+static size_t packed_bytes(const oct_conv_shape *s) {
+  return (size_t)((s->out_channels + 15) / 16 * 16) * (size_t)oct_depthwise_padded_taps(s, 2) * 2;
+}
 
 static void pack(const oct_conv_shape *s, const int8_t *weights, void *packed) {
   int taps = s->kernel_h * s->kernel_w, padded = oct_depthwise_padded_taps(s, 2);
@@ -20,20 +22,40 @@ static void pack(const oct_conv_shape *s, const int8_t *weights, void *packed) {
 static inline __m128i load16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 static inline __m256i load32(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 
-/* acc[16] of one pixel. */
-static inline void pixel(const uint8_t *in, const ptrdiff_t *offsets, int taps, const int16_t *w, __m128i expand, __m256i b0, __m256i b1, int32_t *acc) {
-  for (int t = 0; t < taps; t += 2, w += 32) {
-    __m128i x = _mm_shuffle_epi8(load16(in + offsets[t]), expand), y = _mm_shuffle_epi8(load16(in + offsets[t + 1]), expand);
-    b0 = _mm256_add_epi32(b0, _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(x, y)), load32(w)));
-    b1 = _mm256_add_epi32(b1, _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm_unpackhi_epi8(x, y)), load32(w + 16)));
+/* Two taps of a pixel, times their weights, onto 16 accumulators. */
+static inline __attribute__((always_inline)) void two_taps(const uint8_t *in, const ptrdiff_t *offsets, __m256i w0, __m256i w1, bool repeat,
+                                                           __m128i expand, __m256i *low, __m256i *high) {
+  __m128i x = load16(in + offsets[0]), y = load16(in + offsets[1]);
+  if (repeat) x = _mm_shuffle_epi8(x, expand), y = _mm_shuffle_epi8(y, expand);
+  *low = _mm256_add_epi32(*low, _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(x, y)), w0));
+  *high = _mm256_add_epi32(*high, _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm_unpackhi_epi8(x, y)), w1));
+}
+
+/* acc[rows->count][16], two pixels at a time; of an odd number the last is done twice. `repeat`, a constant wherever this is inlined:
+ * the multiplier is above 1. */
+static inline __attribute__((always_inline)) void tile(const oct_direct_rows *rows, const ptrdiff_t *offsets, int taps,
+                                                       const int16_t *weights, bool repeat, __m128i expand, __m256i b0, __m256i b1,
+                                                       int32_t *acc) {
+  for (int r = 0; r < rows->count; r += 2) {
+    int next = r + 1 < rows->count ? r + 1 : r;
+    const uint8_t *first = rows->in[r], *second = rows->in[next];
+    __m256i low0 = b0, high0 = b1, low1 = b0, high1 = b1;
+    const int16_t *w = weights;
+    for (int t = 0; t < taps; t += 2, w += 32) {
+      const __m256i w0 = load32(w), w1 = load32(w + 16);
+      two_taps(first, offsets + t, w0, w1, repeat, expand, &low0, &high0);
+      two_taps(second, offsets + t, w0, w1, repeat, expand, &low1, &high1);
+    }
+    _mm256_store_si256((__m256i *)(void *)(acc + 16 * r), low0);
+    _mm256_store_si256((__m256i *)(void *)(acc + 16 * r + 8), high0);
+    _mm256_store_si256((__m256i *)(void *)(acc + 16 * next), low1);
+    _mm256_store_si256((__m256i *)(void *)(acc + 16 * next + 8), high1);
   }
-  _mm256_store_si256((__m256i *)(void *)acc, b0);
-  _mm256_store_si256((__m256i *)(void *)(acc + 8), b1);
 }
 
 static void block(const oct_conv_i8_args *a, const ptrdiff_t *offsets, int taps, int64_t first, int64_t last, int64_t channel) {
   const oct_conv_shape *s = &a->shape;
-  int64_t multiplier = s->out_channels / s->channels;
+  int64_t multiplier = oct_quotient(s->out_channels, s->channels);
   int count = (int)oct_min_i64(16, s->out_channels - channel);
   uint8_t index[16];
   oct_depthwise_expand(channel, multiplier, index);
@@ -46,7 +68,8 @@ static void block(const oct_conv_i8_args *a, const ptrdiff_t *offsets, int taps,
   oct_direct_rows rows;
   for (int64_t p = first; p < last; p += ROWS) {
     oct_direct_cursor_take(&cursor, (int)oct_min_i64(ROWS, last - p), &rows);
-    for (int r = 0; r < rows.count; r++) pixel(rows.in[r], offsets, taps, w, expand, b0, b1, acc + 16 * r);
+    if (multiplier == 1) tile(&rows, offsets, taps, w, false, expand, b0, b1, acc);
+    else tile(&rows, offsets, taps, w, true, expand, b0, b1, acc);
     oct_epilogue_i8_avx2(a, &rows, channel, count, acc, 16);
   }
 }

@@ -29,14 +29,15 @@ static inline __m256i broadcast4(const uint8_t *p) {
     c##r##0 = DOT(c##r##0, x, w0);          \
     c##r##1 = DOT(c##r##1, x, w1);          \
   }
-#define STORE_16(r)                                           \
-  if (r < rows) {                                             \
-    _mm256_store_si256((__m256i *)(acc + r * 16), c##r##0);   \
+#define STORE_16(r)                                             \
+  if (r < rows) {                                               \
+    _mm256_store_si256((__m256i *)(acc + r * 16), c##r##0);     \
     _mm256_store_si256((__m256i *)(acc + r * 16 + 8), c##r##1); \
   }
 
 /* `rows` is a constant wherever these are inlined, so the variables of rows beyond it vanish. */
-static inline __attribute__((always_inline)) void tile_16(const int rows, const oct_direct_walk *walk, const uint8_t *const *in, const int8_t *w, const int32_t *bias, int32_t *acc) {
+static inline __attribute__((always_inline)) void tile_16(const int rows, const oct_direct_walk *walk, const uint8_t *const *in,
+                                                          const int8_t *w, const int32_t *bias, int32_t *acc) {
   const __m256i b0 = load(bias), b1 = load(bias + 8);
   EACH_OF_6(DECLARE_16)
   OCT_DIRECT_WALK(16, {
@@ -55,7 +56,8 @@ static inline __attribute__((always_inline)) void tile_16(const int rows, const 
 #define STORE_8(r) \
   if (r < rows) _mm256_store_si256((__m256i *)(acc + r * 8), c##r);
 
-static inline __attribute__((always_inline)) void tile_8(const int rows, const oct_direct_walk *walk, const uint8_t *const *in, const int8_t *w, const int32_t *bias, int32_t *acc) {
+static inline __attribute__((always_inline)) void tile_8(const int rows, const oct_direct_walk *walk, const uint8_t *const *in,
+                                                         const int8_t *w, const int32_t *bias, int32_t *acc) {
   const __m256i b0 = load(bias);
   EACH_OF_10(DECLARE_8)
   OCT_DIRECT_WALK(8, {
@@ -65,9 +67,10 @@ static inline __attribute__((always_inline)) void tile_8(const int rows, const o
   EACH_OF_10(STORE_8)
 }
 
-#define DEFINE_TILE(width, count)                                                                                                                         \
-  static void tile_##width##_##count(const oct_direct_walk *walk, const uint8_t *const *in, const int8_t *weights, const int32_t *bias, int32_t *acc) { \
-    tile_##width(count, walk, in, weights, bias, acc);                                                                                                    \
+#define DEFINE_TILE(width, count)                                                                                                       \
+  static void tile_##width##_##count(const oct_direct_walk *walk, const uint8_t *const *in, const int8_t *weights, const int32_t *bias, \
+                                     int32_t *acc) {                                                                                    \
+    tile_##width(count, walk, in, weights, bias, acc);                                                                                  \
   }
 #define DEFINE_TILE_16(r) DEFINE_TILE(16, r)
 #define DEFINE_TILE_8(r) DEFINE_TILE(8, r)

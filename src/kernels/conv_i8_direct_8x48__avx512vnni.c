@@ -7,25 +7,26 @@
 #define WIDTH 48
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
-#define DECLARE(r)                                 \
-  const uint8_t *a##r = in[r < rows ? r : 0];       \
+#define DECLARE(r)                            \
+  const uint8_t *a##r = in[r < rows ? r : 0]; \
   __m512i c##r##0 = b0, c##r##1 = b1, c##r##2 = b2;
-#define MULTIPLY(r)                               \
-  if (r < rows) {                                 \
-    const __m512i x = oct_broadcast4(a##r + k);   \
-    c##r##0 = oct_dot512(c##r##0, x, w0); \
-    c##r##1 = oct_dot512(c##r##1, x, w1); \
-    c##r##2 = oct_dot512(c##r##2, x, w2); \
+#define MULTIPLY(r)                             \
+  if (r < rows) {                               \
+    const __m512i x = oct_broadcast4(a##r + k); \
+    c##r##0 = oct_dot512(c##r##0, x, w0);       \
+    c##r##1 = oct_dot512(c##r##1, x, w1);       \
+    c##r##2 = oct_dot512(c##r##2, x, w2);       \
   }
-#define STORE(r)                                  \
-  if (r < rows) {                                 \
-    _mm512_store_si512(acc + r * WIDTH + 0, c##r##0); \
+#define STORE(r)                                       \
+  if (r < rows) {                                      \
+    _mm512_store_si512(acc + r * WIDTH + 0, c##r##0);  \
     _mm512_store_si512(acc + r * WIDTH + 16, c##r##1); \
     _mm512_store_si512(acc + r * WIDTH + 32, c##r##2); \
   }
 
 /* `rows` is a constant wherever this is inlined, so the variables of rows beyond it vanish. */
-static inline __attribute__((always_inline)) void tile(const int rows, const oct_direct_walk *walk, const uint8_t *const *in, const int8_t *w, const int32_t *bias, int32_t *acc) {
+static inline __attribute__((always_inline)) void tile(const int rows, const oct_direct_walk *walk, const uint8_t *const *in,
+                                                       const int8_t *w, const int32_t *bias, int32_t *acc) {
   const __m512i b0 = _mm512_load_si512(bias), b1 = _mm512_load_si512(bias + 16), b2 = _mm512_load_si512(bias + 32);
   EACH_ROW(DECLARE)
   OCT_DIRECT_WALK(WIDTH, {
@@ -37,9 +38,10 @@ static inline __attribute__((always_inline)) void tile(const int rows, const oct
   EACH_ROW(STORE)
 }
 
-#define DEFINE_TILE(count)                                                                                                                       \
-  static void tile_##count(const oct_direct_walk *walk, const uint8_t *const *in, const int8_t *weights, const int32_t *bias, int32_t *acc) { \
-    tile(count, walk, in, weights, bias, acc);                                                                                                   \
+#define DEFINE_TILE(count)                                                                                                    \
+  static void tile_##count(const oct_direct_walk *walk, const uint8_t *const *in, const int8_t *weights, const int32_t *bias, \
+                           int32_t *acc) {                                                                                    \
+    tile(count, walk, in, weights, bias, acc);                                                                                \
   }
 DEFINE_TILE(1)
 DEFINE_TILE(2)
@@ -56,7 +58,9 @@ const oct_direct_tile oct_conv_i8_tile_8x48__avx512vnni = {
     .by_rows = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6, tile_7, tile_8},
 };
 
-static const char *reject(const oct_conv_shape *s) { return s->out_channels / s->groups > WIDTH ? "made for at most 48 output channels per group" : NULL; }
+static const char *reject(const oct_conv_shape *s) {
+  return s->out_channels / s->groups > WIDTH ? "made for at most 48 output channels per group" : NULL;
+}
 
 const oct_conv_i8_kernel oct_conv_i8_direct_8x48__avx512vnni = {
     .name = "conv_i8_direct_8x48__avx512vnni",

@@ -42,7 +42,8 @@ static inline uint8_t oct_epilogue_u8(const oct_epilogue_i8 *e, const oct_epilog
 }
 
 /* `pixel` is the output pixel's index over all images. */
-static inline float oct_epilogue_f32(const oct_epilogue_i8 *e, const oct_epilogue_channel *k, int32_t acc, int64_t pixel, const float *residual) {
+static inline float oct_epilogue_f32(const oct_epilogue_i8 *e, const oct_epilogue_channel *k, int32_t acc, int64_t pixel,
+                                     const float *residual) {
   int32_t v = oct_wrap_add(acc, k->bias);
   float multiplier = k->multiplier;
   if (e->row_scale) {
@@ -57,7 +58,8 @@ static inline float oct_epilogue_f32(const oct_epilogue_i8 *e, const oct_epilogu
 }
 
 /* Finishes one output element; `out` and `residual` point at it. */
-static inline void oct_epilogue_store(const oct_epilogue_i8 *e, const oct_epilogue_channel *k, int32_t acc, int64_t pixel, void *out, const void *residual) {
+static inline void oct_epilogue_store(const oct_epilogue_i8 *e, const oct_epilogue_channel *k, int32_t acc, int64_t pixel, void *out,
+                                      const void *residual) {
   if (e->out == OCT_EPILOGUE_U8) *(uint8_t *)out = oct_epilogue_u8(e, k, acc, (const uint8_t *)residual);
   else if (e->out == OCT_EPILOGUE_F32) *(float *)out = oct_epilogue_f32(e, k, acc, pixel, (const float *)residual);
   else *(int32_t *)out = oct_wrap_add(acc, k->bias);

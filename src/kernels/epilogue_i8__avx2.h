@@ -9,7 +9,9 @@
 #include "kernels/conv_i8_direct.h"
 
 /* All bits set in the first `count` lanes. */
-static inline __m256i oct_mask8(int count) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+static inline __m256i oct_mask8(int count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 
 /* max and min keep their second operand when it is NaN or both are zero, as oct_clamp_f32() does. */
 static inline __m256 oct_clamp_ps256(__m256 x, __m256 low, __m256 high) { return _mm256_min_ps(high, _mm256_max_ps(low, x)); }
@@ -36,18 +38,21 @@ typedef struct oct_fixed256 {
 } oct_fixed256;
 
 static inline oct_fixed256 oct_fixed256_of(__m256 multiplier) {
-  __m256i bits = _mm256_castps_si256(multiplier), exponent = _mm256_sub_epi32(_mm256_and_si256(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(255)), _mm256_set1_epi32(126));
+  __m256i bits = _mm256_castps_si256(multiplier),
+          exponent = _mm256_sub_epi32(_mm256_and_si256(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(255)), _mm256_set1_epi32(126));
   __m256i fraction = _mm256_or_si256(_mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFF)), _mm256_set1_epi32(0x800000));
   __m256i usable = _mm256_cmpgt_epi32(exponent, _mm256_set1_epi32(-32)), zero = _mm256_setzero_si256();
   exponent = _mm256_and_si256(exponent, usable);
-  return (oct_fixed256){_mm256_and_si256(_mm256_slli_epi32(fraction, 7), usable), _mm256_max_epi32(exponent, zero), _mm256_sub_epi32(zero, _mm256_min_epi32(exponent, zero))};
+  return (oct_fixed256){_mm256_and_si256(_mm256_slli_epi32(fraction, 7), usable), _mm256_max_epi32(exponent, zero),
+                        _mm256_sub_epi32(zero, _mm256_min_epi32(exponent, zero))};
 }
 
 static inline __m256i oct_requantize_fixed256(__m256i acc, const oct_fixed256 *f, const oct_epilogue_i8 *e) {
   const __m256i nudge = _mm256_set1_epi64x(1 << 30), one = _mm256_set1_epi32(1);
   __m256i a = _mm256_sllv_epi32(acc, f->left);
   __m256i even = _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epi32(a, f->mantissa), nudge), 31);
-  __m256i odd = _mm256_slli_epi64(_mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(f->mantissa, 32)), nudge), 1);
+  __m256i odd =
+      _mm256_slli_epi64(_mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(f->mantissa, 32)), nudge), 1);
   __m256i x = _mm256_blend_epi32(even, odd, 0xAA);
   __m256i mask = _mm256_sub_epi32(_mm256_sllv_epi32(one, f->right), one), negative = _mm256_srli_epi32(x, 31);
   __m256i threshold = _mm256_add_epi32(_mm256_srli_epi32(mask, 1), negative);
@@ -58,9 +63,11 @@ static inline __m256i oct_requantize_fixed256(__m256i acc, const oct_fixed256 *f
   return _mm256_add_epi32(x, _mm256_set1_epi32(e->zero_point));
 }
 
-static inline void oct_epilogue_u8_8_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane, int count, const int32_t *acc, int width) {
+static inline void oct_epilogue_u8_8_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane, int count,
+                                          const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
-  const __m256 multiplier = _mm256_maskload_ps(e->multiplier + channel + lane, oct_mask8(count)), residual_scale = _mm256_set1_ps(e->residual_scale);
+  const __m256 multiplier = _mm256_maskload_ps(e->multiplier + channel + lane, oct_mask8(count)),
+               residual_scale = _mm256_set1_ps(e->residual_scale);
   const __m256 low = _mm256_set1_ps((float)(e->low - e->zero_point)), high = _mm256_set1_ps((float)(e->high - e->zero_point));
   const __m256i zero_point = _mm256_set1_epi32(e->zero_point), residual_zero = _mm256_set1_epi32(e->residual_zero_point);
   const oct_fixed256 fixed = oct_fixed256_of(multiplier);
@@ -81,10 +88,12 @@ static inline void oct_epilogue_u8_8_avx2(const oct_conv_i8_args *args, const oc
   }
 }
 
-static inline void oct_epilogue_f32_8_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane, int count, const int32_t *acc, int width) {
+static inline void oct_epilogue_f32_8_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane, int count,
+                                           const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
   const __m256i mask = oct_mask8(count);
-  const __m256 multiplier = _mm256_maskload_ps(e->multiplier + channel + lane, mask), low = _mm256_set1_ps(e->float_low), high = _mm256_set1_ps(e->float_high);
+  const __m256 multiplier = _mm256_maskload_ps(e->multiplier + channel + lane, mask), low = _mm256_set1_ps(e->float_low),
+               high = _mm256_set1_ps(e->float_high);
   const __m256 bias = e->float_bias ? _mm256_maskload_ps(e->float_bias + channel + lane, mask) : _mm256_setzero_ps();
   const __m256i sums = e->row_scale ? _mm256_maskload_epi32(e->weight_sum + channel + lane, mask) : _mm256_setzero_si256();
   for (int r = 0; r < rows->count; r++) {
@@ -104,11 +113,13 @@ static inline void oct_epilogue_f32_8_avx2(const oct_conv_i8_args *args, const o
 
 static inline void oct_epilogue_s32_8_avx2(const oct_direct_rows *rows, int lane, int count, const int32_t *acc, int width) {
   for (int r = 0; r < rows->count; r++)
-    _mm256_maskstore_epi32((int *)(void *)rows->out[r] + lane, oct_mask8(count), _mm256_load_si256((const __m256i *)(acc + r * width + lane)));
+    _mm256_maskstore_epi32((int *)(void *)rows->out[r] + lane, oct_mask8(count),
+                           _mm256_load_si256((const __m256i *)(acc + r * width + lane)));
 }
 
 /* An oct_direct_epilogue_fn. acc is aligned to 32 bytes, width is a multiple of 8. */
-static inline void oct_epilogue_i8_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int count, const int32_t *acc, int width) {
+static inline void oct_epilogue_i8_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int count,
+                                        const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
   for (int lane = 0; lane < count; lane += 8) {
     int left = count - lane < 8 ? count - lane : 8;

@@ -14,26 +14,60 @@ static inline __mmask16 oct_mask16(int count) { return (__mmask16)(count >= 16 ?
 static inline __m512 oct_clamp_ps512(__m512 x, __m512 low, __m512 high) { return _mm512_min_ps(high, _mm512_max_ps(low, x)); }
 
 typedef struct oct_quantize512 {
-  __m512 low, high; /* less the zero point */
-  __m512i zero_point;
+  __m512 low, high;   /* less the zero point */
+  __m512i zero_point; /* as 16 bits */
+  __m512 residual_scale;
+  __m512i residual_zero_point;
 } oct_quantize512;
 
 static inline oct_quantize512 oct_quantize512_of(const oct_epilogue_i8 *e) {
-  return (oct_quantize512){_mm512_set1_ps((float)(e->low - e->zero_point)), _mm512_set1_ps((float)(e->high - e->zero_point)), _mm512_set1_epi32(e->zero_point)};
+  return (oct_quantize512){
+      .low = _mm512_set1_ps((float)(e->low - e->zero_point)),
+      .high = _mm512_set1_ps((float)(e->high - e->zero_point)),
+      .zero_point = _mm512_set1_epi16((short)e->zero_point),
+      .residual_scale = _mm512_set1_ps(e->residual_scale),
+      .residual_zero_point = _mm512_set1_epi32(e->residual_zero_point),
+  };
 }
 
-static inline __m512i oct_requantize_ps512(__m512 t, const oct_quantize512 *q) {
-  return _mm512_add_epi32(_mm512_cvtps_epi32(oct_clamp_ps512(t, q->low, q->high)), q->zero_point);
+/* Profile onnx, still without the zero point. `residual`: NULL, or 16 bytes (which lie within what may be read). */
+static inline __attribute__((always_inline)) __m512i oct_quantize_ps512(__m512i acc, __m512 multiplier, const char *residual,
+                                                                        const oct_quantize512 *q) {
+  __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), multiplier);
+  if (residual) {
+    __m512i x = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)residual));
+    t = _mm512_add_ps(t, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(x, q->residual_zero_point)), q->residual_scale));
+  }
+  return _mm512_cvtps_epi32(oct_clamp_ps512(t, q->low, q->high));
 }
 
-/* table[q] for q in 0..255, in registers: 128 words of two entries each, the entry picked by the lowest bit. */
+/* 4 x 16 values to bytes in the order in which 128-bit lanes are packed: lane l holds lanes l of a, b, c, d. */
+static inline __m512i oct_pack_lanes512(__m512i a, __m512i b, __m512i c, __m512i d, __m512i zero_point) {
+  return _mm512_packus_epi16(_mm512_add_epi16(_mm512_packs_epi32(a, b), zero_point),
+                             _mm512_add_epi16(_mm512_packs_epi32(c, d), zero_point));
+}
+
+/* 4 x 16 values to bytes: lane l of the result is the l-th vector. */
+static inline __m512i oct_pack_vectors512(__m512i a, __m512i b, __m512i c, __m512i d, __m512i zero_point) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order, oct_pack_lanes512(a, b, c, d, zero_point));
+}
+
+/* table[q] for 32 words q in 0..255, in registers: 128 words of two entries each, the entry picked by the lowest bit. */
+static inline __m512i oct_table_words512(__m512i q, const uint8_t *table) {
+  const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64), t2 = _mm512_loadu_si512(table + 128),
+                t3 = _mm512_loadu_si512(table + 192);
+  __m512i word = _mm512_srli_epi16(q, 1);
+  __mmask32 upper = _mm512_test_epi16_mask(q, _mm512_set1_epi16(128)), odd = _mm512_test_epi16_mask(q, _mm512_set1_epi16(1));
+  __m512i entries = _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(t0, word, t1), upper, _mm512_permutex2var_epi16(t2, word, t3));
+  return _mm512_and_si512(_mm512_mask_srli_epi16(entries, odd, entries, 8), _mm512_set1_epi16(255));
+}
+
+/* 64 bytes. */
 static inline __m512i oct_table512(__m512i q, const uint8_t *table) {
-  const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64), t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
-  __m512i word = _mm512_srli_epi32(q, 1);
-  __mmask16 upper = _mm512_test_epi32_mask(q, _mm512_set1_epi32(128));
-  __m512i entries = _mm512_mask_mov_epi32(_mm512_permutex2var_epi16(t0, word, t1), upper, _mm512_permutex2var_epi16(t2, word, t3));
-  __m512i shift = _mm512_slli_epi32(_mm512_and_si512(q, _mm512_set1_epi32(1)), 3);
-  return _mm512_and_si512(_mm512_srlv_epi32(entries, shift), _mm512_set1_epi32(255));
+  __m512i even = oct_table_words512(_mm512_and_si512(q, _mm512_set1_epi16(255)), table),
+          odd = oct_table_words512(_mm512_srli_epi16(q, 8), table);
+  return _mm512_or_si512(even, _mm512_slli_epi16(odd, 8));
 }
 
 /* Profile tflite. A float multiplier's 24-bit mantissa, shifted up, is exactly what oct_fixed_point() gives. */
@@ -42,19 +76,23 @@ typedef struct oct_fixed512 {
 } oct_fixed512;
 
 static inline oct_fixed512 oct_fixed512_of(__m512 multiplier) {
-  __m512i bits = _mm512_castps_si512(multiplier), exponent = _mm512_sub_epi32(_mm512_and_si512(_mm512_srli_epi32(bits, 23), _mm512_set1_epi32(255)), _mm512_set1_epi32(126));
+  __m512i bits = _mm512_castps_si512(multiplier),
+          exponent = _mm512_sub_epi32(_mm512_and_si512(_mm512_srli_epi32(bits, 23), _mm512_set1_epi32(255)), _mm512_set1_epi32(126));
   __m512i fraction = _mm512_or_si512(_mm512_and_si512(bits, _mm512_set1_epi32(0x7FFFFF)), _mm512_set1_epi32(0x800000));
   __mmask16 usable = _mm512_cmpge_epi32_mask(exponent, _mm512_set1_epi32(-31));
   __m512i zero = _mm512_setzero_si512();
   exponent = _mm512_maskz_mov_epi32(usable, exponent);
-  return (oct_fixed512){_mm512_maskz_slli_epi32(usable, fraction, 7), _mm512_max_epi32(exponent, zero), _mm512_sub_epi32(zero, _mm512_min_epi32(exponent, zero))};
+  return (oct_fixed512){_mm512_maskz_slli_epi32(usable, fraction, 7), _mm512_max_epi32(exponent, zero),
+                        _mm512_sub_epi32(zero, _mm512_min_epi32(exponent, zero))};
 }
 
+/* Still without the zero point. */
 static inline __m512i oct_requantize_fixed512(__m512i acc, const oct_fixed512 *f, const oct_epilogue_i8 *e) {
   const __m512i nudge = _mm512_set1_epi64(1 << 30), one = _mm512_set1_epi32(1);
   __m512i a = _mm512_sllv_epi32(acc, f->left);
   __m512i even = _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32(a, f->mantissa), nudge), 31);
-  __m512i odd = _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(f->mantissa, 32)), nudge), 1);
+  __m512i odd =
+      _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(f->mantissa, 32)), nudge), 1);
   __m512i x = _mm512_mask_blend_epi32(0xAAAA, even, odd);
   __m512i mask = _mm512_sub_epi32(_mm512_sllv_epi32(one, f->right), one), negative = _mm512_srli_epi32(x, 31);
   __m512i threshold = _mm512_add_epi32(_mm512_srli_epi32(mask, 1), negative);
@@ -62,52 +100,104 @@ static inline __m512i oct_requantize_fixed512(__m512i acc, const oct_fixed512 *f
   x = _mm512_srav_epi32(x, f->right);
   x = _mm512_mask_add_epi32(x, up, x, one);
   x = _mm512_max_epi32(x, _mm512_set1_epi32(e->low - e->zero_point));
-  x = _mm512_min_epi32(x, _mm512_set1_epi32(e->high - e->zero_point));
-  return _mm512_add_epi32(x, _mm512_set1_epi32(e->zero_point));
+  return _mm512_min_epi32(x, _mm512_set1_epi32(e->high - e->zero_point));
 }
 
-/* 64 channels, profile onnx, no residual, no table: the case that most layers are. */
-static inline void oct_epilogue_u8_64_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, const int32_t *acc) {
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), zero_point = _mm512_set1_epi16((short)e->zero_point);
+static inline void oct_store_u8_16(char *out, __m128i x, int count) {
+  if (count == 16) _mm_storeu_si128((__m128i *)(void *)out, x);
+  else if (count == 8) _mm_storel_epi64((__m128i *)(void *)out, x);
+  else _mm_mask_storeu_epi8(out, oct_mask16(count), x);
+}
+
+/* The functions below have `residual` and `table` constant wherever they are inlined. */
+#define OCT_QUANTIZED(at, multiplier, row, lane) \
+  oct_quantize_ps512(_mm512_load_si512(acc + (at)), multiplier, residual ? rows->residual[row] + (lane) : NULL, &q)
+
+/* One row of 33 to 64 channels at a time. */
+static inline __attribute__((always_inline)) void oct_epilogue_wide_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows,
+                                                                           int64_t channel, int count, const int32_t *acc, int width,
+                                                                           bool residual, bool table) {
   const oct_quantize512 q = oct_quantize512_of(e);
-  const __m512 m0 = _mm512_loadu_ps(e->multiplier + channel), m1 = _mm512_loadu_ps(e->multiplier + channel + 16);
-  const __m512 m2 = _mm512_loadu_ps(e->multiplier + channel + 32), m3 = _mm512_loadu_ps(e->multiplier + channel + 48);
-#define QUANTIZED(i) _mm512_cvtps_epi32(oct_clamp_ps512(_mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(acc + 16 * i)), m##i), q.low, q.high))
-  for (int r = 0; r < rows->count; r++, acc += 64) {
-    __m512i a = _mm512_add_epi16(_mm512_packs_epi32(QUANTIZED(0), QUANTIZED(1)), zero_point);
-    __m512i b = _mm512_add_epi16(_mm512_packs_epi32(QUANTIZED(2), QUANTIZED(3)), zero_point);
-    _mm512_storeu_si512(rows->out[r], _mm512_permutexvar_epi32(order, _mm512_packus_epi16(a, b)));
+  const float *m = e->multiplier + channel;
+  const __m512 m0 = _mm512_loadu_ps(m), m1 = _mm512_loadu_ps(m + 16), m2 = _mm512_maskz_loadu_ps(oct_mask16(count - 32), m + 32);
+  const __m512 m3 = count > 48 ? _mm512_maskz_loadu_ps(oct_mask16(count - 48), m + 48) : _mm512_setzero_ps();
+  const __mmask64 mask = count == 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
+  for (int r = 0; r < rows->count; r++, acc += width) {
+    __m512i v3 = count > 48 ? OCT_QUANTIZED(48, m3, r, 48) : _mm512_setzero_si512();
+    __m512i x =
+        oct_pack_vectors512(OCT_QUANTIZED(0, m0, r, 0), OCT_QUANTIZED(16, m1, r, 16), OCT_QUANTIZED(32, m2, r, 32), v3, q.zero_point);
+    if (table) x = oct_table512(x, e->table);
+    if (count == 64) _mm512_storeu_si512(rows->out[r], x);
+    else _mm512_mask_storeu_epi8(rows->out[r], mask, x);
   }
-#undef QUANTIZED
 }
 
-static inline void oct_epilogue_u8_16_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane, __mmask16 mask, const int32_t *acc, int width) {
-  const oct_epilogue_i8 *e = &args->epilogue;
-  const __m512 multiplier = _mm512_maskz_loadu_ps(mask, e->multiplier + channel + lane), residual_scale = _mm512_set1_ps(e->residual_scale);
-  const oct_quantize512 quantize = oct_quantize512_of(e);
-  const oct_fixed512 fixed = oct_fixed512_of(multiplier);
-  const bool tflite = e->profile == OCT_PROFILE_TFLITE, add = args->residual.data && !tflite;
-  const __m512i residual_zero = _mm512_set1_epi32(e->residual_zero_point);
-  for (int r = 0; r < rows->count; r++) {
-    __m512i a = _mm512_load_si512(acc + r * width + lane), q;
-    if (tflite) {
-      q = oct_requantize_fixed512(a, &fixed, e);
+/* Two rows of 17 to 32 channels at a time. A row past the last repeats the last. */
+static inline __attribute__((always_inline)) void oct_epilogue_32_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows,
+                                                                         int64_t channel, int count, const int32_t *acc, int width,
+                                                                         bool residual, bool table) {
+  const oct_quantize512 q = oct_quantize512_of(e);
+  const __m512 m0 = _mm512_loadu_ps(e->multiplier + channel),
+               m1 = _mm512_maskz_loadu_ps(oct_mask16(count - 16), e->multiplier + channel + 16);
+  const __mmask32 mask = count == 32 ? ~(__mmask32)0 : ((__mmask32)1 << count) - 1;
+  for (int r = 0; r < rows->count; r += 2) {
+    int n = r + 1 < rows->count ? r + 1 : r, at = r * width, next = n * width;
+    __m512i x = oct_pack_vectors512(OCT_QUANTIZED(at, m0, r, 0), OCT_QUANTIZED(at + 16, m1, r, 16), OCT_QUANTIZED(next, m0, n, 0),
+                                    OCT_QUANTIZED(next + 16, m1, n, 16), q.zero_point);
+    if (table) x = oct_table512(x, e->table);
+    if (count == 32) {
+      _mm256_storeu_si256((__m256i *)(void *)rows->out[r], _mm512_castsi512_si256(x));
+      _mm256_storeu_si256((__m256i *)(void *)rows->out[n], _mm512_extracti64x4_epi64(x, 1));
     } else {
-      __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(a), multiplier);
-      if (add) {
-        __m512i x = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, rows->residual[r] + lane));
-        t = _mm512_add_ps(t, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(x, residual_zero)), residual_scale));
-      }
-      q = oct_requantize_ps512(t, &quantize);
+      _mm256_mask_storeu_epi8(rows->out[r], mask, _mm512_castsi512_si256(x));
+      _mm256_mask_storeu_epi8(rows->out[n], mask, _mm512_extracti64x4_epi64(x, 1));
     }
-    if (e->table) q = oct_table512(q, e->table);
-    _mm_mask_storeu_epi8(rows->out[r] + lane, mask, _mm512_cvtepi32_epi8(q));
   }
 }
 
-static inline void oct_epilogue_f32_16_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane, __mmask16 mask, const int32_t *acc, int width) {
+/* Four rows of at most 16 channels at a time. */
+static inline __attribute__((always_inline)) void oct_epilogue_16_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows,
+                                                                         int64_t channel, int count, const int32_t *acc, int width,
+                                                                         bool residual, bool table) {
+  const oct_quantize512 q = oct_quantize512_of(e);
+  const __m512 m = _mm512_maskz_loadu_ps(oct_mask16(count), e->multiplier + channel);
+  for (int r = 0; r < rows->count; r += 4) {
+    int last = rows->count - 1, r1 = r + 1 < last ? r + 1 : last, r2 = r + 2 < last ? r + 2 : last, r3 = r + 3 < last ? r + 3 : last;
+    __m512i x = oct_pack_vectors512(OCT_QUANTIZED(r * width, m, r, 0), OCT_QUANTIZED(r1 * width, m, r1, 0),
+                                    OCT_QUANTIZED(r2 * width, m, r2, 0), OCT_QUANTIZED(r3 * width, m, r3, 0), q.zero_point);
+    if (table) x = oct_table512(x, e->table);
+    oct_store_u8_16(rows->out[r], _mm512_castsi512_si128(x), count);
+    oct_store_u8_16(rows->out[r1], _mm512_extracti32x4_epi32(x, 1), count);
+    oct_store_u8_16(rows->out[r2], _mm512_extracti32x4_epi32(x, 2), count);
+    oct_store_u8_16(rows->out[r3], _mm512_extracti32x4_epi32(x, 3), count);
+  }
+}
+#undef OCT_QUANTIZED
+
+static inline __attribute__((always_inline)) void oct_epilogue_onnx_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows,
+                                                                           int64_t channel, int count, const int32_t *acc, int width,
+                                                                           bool residual, bool table) {
+  if (count > 32) oct_epilogue_wide_avx512(e, rows, channel, count, acc, width, residual, table);
+  else if (count > 16) oct_epilogue_32_avx512(e, rows, channel, count, acc, width, residual, table);
+  else oct_epilogue_16_avx512(e, rows, channel, count, acc, width, residual, table);
+}
+
+static inline void oct_epilogue_tflite_16_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int lane,
+                                                 int count, const int32_t *acc, int width) {
+  const oct_fixed512 fixed = oct_fixed512_of(_mm512_maskz_loadu_ps(oct_mask16(count), e->multiplier + channel + lane));
+  const __m512i zero_point = _mm512_set1_epi32(e->zero_point);
+  for (int r = 0; r < rows->count; r++) {
+    __m512i q = _mm512_add_epi32(oct_requantize_fixed512(_mm512_load_si512(acc + r * width + lane), &fixed, e), zero_point);
+    if (e->table) q = oct_table_words512(q, e->table);
+    oct_store_u8_16(rows->out[r] + lane, _mm512_cvtepi32_epi8(q), count);
+  }
+}
+
+static inline void oct_epilogue_f32_16_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane,
+                                              __mmask16 mask, const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
-  const __m512 multiplier = _mm512_maskz_loadu_ps(mask, e->multiplier + channel + lane), low = _mm512_set1_ps(e->float_low), high = _mm512_set1_ps(e->float_high);
+  const __m512 multiplier = _mm512_maskz_loadu_ps(mask, e->multiplier + channel + lane), low = _mm512_set1_ps(e->float_low),
+               high = _mm512_set1_ps(e->float_high);
   const __m512 bias = e->float_bias ? _mm512_maskz_loadu_ps(mask, e->float_bias + channel + lane) : _mm512_setzero_ps();
   const __m512i sums = e->row_scale ? _mm512_maskz_loadu_epi32(mask, e->weight_sum + channel + lane) : _mm512_setzero_si512();
   for (int r = 0; r < rows->count; r++) {
@@ -126,21 +216,27 @@ static inline void oct_epilogue_f32_16_avx512(const oct_conv_i8_args *args, cons
 }
 
 static inline void oct_epilogue_s32_16_avx512(const oct_direct_rows *rows, int lane, __mmask16 mask, const int32_t *acc, int width) {
-  for (int r = 0; r < rows->count; r++) _mm512_mask_storeu_epi32((int32_t *)rows->out[r] + lane, mask, _mm512_load_si512(acc + r * width + lane));
+  for (int r = 0; r < rows->count; r++)
+    _mm512_mask_storeu_epi32((int32_t *)rows->out[r] + lane, mask, _mm512_load_si512(acc + r * width + lane));
 }
 
 /* An oct_direct_epilogue_fn. acc is aligned to 64 bytes, width is a multiple of 16. */
-static inline void oct_epilogue_i8_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int count, const int32_t *acc, int width) {
+static inline void oct_epilogue_i8_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int count,
+                                          const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
-  if (count == 64 && e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX && !args->residual.data && !e->table) {
-    oct_epilogue_u8_64_avx512(e, rows, channel, acc);
+  const bool residual = args->residual.data != NULL, table = e->table != NULL;
+  if (e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX) {
+    if (!residual && !table) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, false, false);
+    else if (!table) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, false);
+    else if (!residual) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, false, true);
+    else oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, true);
     return;
   }
   for (int lane = 0; lane < count; lane += 16) {
-    __mmask16 mask = oct_mask16(count - lane);
-    if (e->out == OCT_EPILOGUE_U8) oct_epilogue_u8_16_avx512(args, rows, channel, lane, mask, acc, width);
-    else if (e->out == OCT_EPILOGUE_F32) oct_epilogue_f32_16_avx512(args, rows, channel, lane, mask, acc, width);
-    else oct_epilogue_s32_16_avx512(rows, lane, mask, acc, width);
+    int left = count - lane < 16 ? count - lane : 16;
+    if (e->out == OCT_EPILOGUE_U8) oct_epilogue_tflite_16_avx512(e, rows, channel, lane, left, acc, width);
+    else if (e->out == OCT_EPILOGUE_F32) oct_epilogue_f32_16_avx512(args, rows, channel, lane, oct_mask16(left), acc, width);
+    else oct_epilogue_s32_16_avx512(rows, lane, oct_mask16(left), acc, width);
   }
 }
 

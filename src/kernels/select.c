@@ -24,22 +24,22 @@ static const char *isa_reason(oct_isa isa) {
 }
 
 /* Two passes: the second reports what was better than the choice of the first. */
-#define DEFINE_SELECT(function, row, table)                                                             \
-  static const char *function##_refusal(uint32_t isa_mask, const oct_conv_shape *shape, const row *k) { \
-    if (k->isa != OCT_ISA_SCALAR && !oct_isa_allowed(isa_mask, k->isa)) return isa_reason(k->isa);      \
-    return k->reject ? k->reject(shape) : NULL;                                                         \
-  }                                                                                                     \
-  const row *function(uint32_t isa_mask, const oct_conv_shape *shape, char *reasons, size_t size) {     \
-    const row *best = NULL;                                                                             \
-    for (const row *const *k = table; *k; k++)                                                          \
+#define DEFINE_SELECT(function, row, table)                                                                      \
+  static const char *function##_refusal(uint32_t isa_mask, const oct_conv_shape *shape, const row *k) {          \
+    if (k->isa != OCT_ISA_SCALAR && !oct_isa_allowed(isa_mask, k->isa)) return isa_reason(k->isa);               \
+    return k->reject ? k->reject(shape) : NULL;                                                                  \
+  }                                                                                                              \
+  const row *function(uint32_t isa_mask, const oct_conv_shape *shape, char *reasons, size_t size) {              \
+    const row *best = NULL;                                                                                      \
+    for (const row *const *k = table; *k; k++)                                                                   \
       if ((!best || (*k)->preference > best->preference) && !function##_refusal(isa_mask, shape, *k)) best = *k; \
-    if (reasons && size) reasons[0] = 0;                                                                \
-    for (const row *const *k = table; *k; k++) {                                                        \
-      if (best && (*k)->preference <= best->preference) continue;                                       \
-      const char *reason = function##_refusal(isa_mask, shape, *k);                                     \
-      if (reason) reasons_add(reasons, size, (*k)->name, reason);                                       \
-    }                                                                                                   \
-    return best;                                                                                        \
+    if (reasons && size) reasons[0] = 0;                                                                         \
+    for (const row *const *k = table; *k; k++) {                                                                 \
+      if (best && (*k)->preference <= best->preference) continue;                                                \
+      const char *reason = function##_refusal(isa_mask, shape, *k);                                              \
+      if (reason) reasons_add(reasons, size, (*k)->name, reason);                                                \
+    }                                                                                                            \
+    return best;                                                                                                 \
   }
 
 DEFINE_SELECT(oct_conv_i8_select, oct_conv_i8_kernel, oct_conv_i8_kernels)

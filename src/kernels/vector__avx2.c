@@ -31,9 +31,11 @@ INLINE __m256i range_round(const range *r, __m256 t) { return _mm256_add_epi32(_
 static void quantize_f32_u8(size_t n, const float *x, uint8_t *y, float scale, int32_t zero_point) {
   const range r = range_make(zero_point, 0, 255);
   const float inverse = 1.0f / scale, inverse_size = fabsf(inverse);
-  const bool divide = !(inverse_size >= FLT_MIN && inverse_size <= FLT_MAX && fabsf(scale) >= FLT_MIN) || zero_point < -128 || zero_point > 383;
+  const bool divide =
+      !(inverse_size >= FLT_MIN && inverse_size <= FLT_MAX && fabsf(scale) >= FLT_MIN) || zero_point < -128 || zero_point > 383;
   const __m256 divisor = _mm256_set1_ps(scale), factor = _mm256_set1_ps(inverse), near_tie = _mm256_set1_ps(0.5f - 0x1p-12f);
-  const __m256 sign = _mm256_set1_ps(-0.0f), zero_point_f32 = range_clamp(&r, _mm256_setzero_ps()); /* what NaN becomes, less the zero point */
+  const __m256 sign = _mm256_set1_ps(-0.0f),
+               zero_point_f32 = range_clamp(&r, _mm256_setzero_ps()); /* what NaN becomes, less the zero point */
   size_t i = 0;
   for (; i + 8 <= n; i += 8) {
     const __m256 v = _mm256_loadu_ps(x + i);
@@ -86,8 +88,8 @@ static void table_u8_f32(size_t n, const uint8_t *x, float *y, const float table
   for (size_t i = 0; i < n; i++) y[i] = table[x[i]];
 }
 
-static void add_u8(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, float a_scale, int32_t a_zp, float b_scale, int32_t b_zp, int32_t zp, int32_t low,
-                   int32_t high) {
+static void add_u8(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, float a_scale, int32_t a_zp, float b_scale, int32_t b_zp,
+                   int32_t zp, int32_t low, int32_t high) {
   const range r = range_make(zp, low, high);
   const __m256i a_zero = _mm256_set1_epi32(a_zp), b_zero = _mm256_set1_epi32(b_zp);
   const __m256 a_factor = _mm256_set1_ps(a_scale), b_factor = _mm256_set1_ps(b_scale);
@@ -103,8 +105,8 @@ static void add_u8(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, flo
   }
 }
 
-static void mul_u8(size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y, float scale, int32_t a_zp, int32_t b_zp, int32_t zp, int32_t low,
-                   int32_t high) {
+static void mul_u8(size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y, float scale, int32_t a_zp, int32_t b_zp,
+                   int32_t zp, int32_t low, int32_t high) {
   const range r = range_make(zp, low, high);
   const int32_t b_value = n && b_broadcast ? b[0] - b_zp : 0;
   const __m256i a_zero = _mm256_set1_epi32(a_zp), b_zero = _mm256_set1_epi32(b_zp), b_values = _mm256_set1_epi32(b_value);
@@ -144,11 +146,11 @@ static void minmax_f32(size_t n, const float *x, float *low, float *high) {
   *high = max + 0.0f;
 }
 
-#define BINARY_F32(name, intrinsic, operator)                                                                                \
-  static void name(size_t n, const float *a, const float *b, float *y) {                                                    \
-    size_t i = 0;                                                                                                            \
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, intrinsic(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i)));           \
-    for (; i < n; i++) y[i] = a[i] operator b[i];                                                                            \
+#define BINARY_F32(name, intrinsic, operator)                                                                      \
+  static void name(size_t n, const float *a, const float *b, float *y) {                                           \
+    size_t i = 0;                                                                                                  \
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, intrinsic(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i))); \
+    for (; i < n; i++) y[i] = a[i] operator b[i];                                                                  \
   }
 BINARY_F32(add_f32, _mm256_add_ps, +)
 BINARY_F32(sub_f32, _mm256_sub_ps, -)

@@ -30,7 +30,8 @@ INLINE __m512i range_round(const range *r, __m512 t) { return _mm512_add_epi32(_
 static void quantize_f32_u8(size_t n, const float *x, uint8_t *y, float scale, int32_t zero_point) {
   const range r = range_make(zero_point, 0, 255);
   const float inverse = 1.0f / scale, inverse_size = fabsf(inverse);
-  const bool divide = !(inverse_size >= FLT_MIN && inverse_size <= FLT_MAX && fabsf(scale) >= FLT_MIN) || zero_point < -128 || zero_point > 383;
+  const bool divide =
+      !(inverse_size >= FLT_MIN && inverse_size <= FLT_MAX && fabsf(scale) >= FLT_MIN) || zero_point < -128 || zero_point > 383;
   const __m512 divisor = _mm512_set1_ps(scale), factor = _mm512_set1_ps(inverse), near_tie = _mm512_set1_ps(0.5f - 0x1p-12f);
   for (size_t i = 0; i < n; i += 16) {
     const __mmask16 mask = mask16(n - i);
@@ -84,8 +85,8 @@ static void table_u8_f32(size_t n, const uint8_t *x, float *y, const float table
   }
 }
 
-static void add_u8(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, float a_scale, int32_t a_zp, float b_scale, int32_t b_zp, int32_t zp, int32_t low,
-                   int32_t high) {
+static void add_u8(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, float a_scale, int32_t a_zp, float b_scale, int32_t b_zp,
+                   int32_t zp, int32_t low, int32_t high) {
   const range r = range_make(zp, low, high);
   const __m512i a_zero = _mm512_set1_epi32(a_zp), b_zero = _mm512_set1_epi32(b_zp);
   const __m512 a_factor = _mm512_set1_ps(a_scale), b_factor = _mm512_set1_ps(b_scale);
@@ -97,8 +98,8 @@ static void add_u8(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, flo
   }
 }
 
-static void mul_u8(size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y, float scale, int32_t a_zp, int32_t b_zp, int32_t zp, int32_t low,
-                   int32_t high) {
+static void mul_u8(size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y, float scale, int32_t a_zp, int32_t b_zp,
+                   int32_t zp, int32_t low, int32_t high) {
   const range r = range_make(zp, low, high);
   const __m512i a_zero = _mm512_set1_epi32(a_zp), b_zero = _mm512_set1_epi32(b_zp);
   const __m512i b_value = n && b_broadcast ? _mm512_set1_epi32(b[0] - b_zp) : b_zero;
@@ -138,18 +139,18 @@ static void minmax_f32(size_t n, const float *x, float *low, float *high) {
 }
 
 /* y = expression of the vectors p (from a) and q (from b); operands that an operation has not got are loaded for nothing. */
-#define MAP_F32(a, b, expression)                                                                           \
-  size_t i = 0;                                                                                             \
-  for (; i + 16 <= n; i += 16) {                                                                            \
-    const __m512 p = _mm512_loadu_ps(a + i), q = _mm512_loadu_ps(b + i);                                    \
-    (void)q;                                                                                                \
-    _mm512_storeu_ps(y + i, expression);                                                                    \
-  }                                                                                                         \
-  if (i < n) {                                                                                              \
-    const __mmask16 mask = mask16(n - i);                                                                   \
-    const __m512 p = _mm512_maskz_loadu_ps(mask, a + i), q = _mm512_maskz_loadu_ps(mask, b + i);            \
-    (void)q;                                                                                                \
-    _mm512_mask_storeu_ps(y + i, mask, expression);                                                         \
+#define MAP_F32(a, b, expression)                                                                \
+  size_t i = 0;                                                                                  \
+  for (; i + 16 <= n; i += 16) {                                                                 \
+    const __m512 p = _mm512_loadu_ps(a + i), q = _mm512_loadu_ps(b + i);                         \
+    (void)q;                                                                                     \
+    _mm512_storeu_ps(y + i, expression);                                                         \
+  }                                                                                              \
+  if (i < n) {                                                                                   \
+    const __mmask16 mask = mask16(n - i);                                                        \
+    const __m512 p = _mm512_maskz_loadu_ps(mask, a + i), q = _mm512_maskz_loadu_ps(mask, b + i); \
+    (void)q;                                                                                     \
+    _mm512_mask_storeu_ps(y + i, mask, expression);                                              \
   }
 
 static void add_f32(size_t n, const float *a, const float *b, float *y) { MAP_F32(a, b, _mm512_add_ps(p, q)) }

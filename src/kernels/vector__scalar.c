@@ -19,16 +19,16 @@ static void table_u8_f32(size_t n, const uint8_t *x, float *y, const float table
   for (size_t i = 0; i < n; i++) y[i] = table[x[i]];
 }
 
-static void add_u8(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, float a_scale, int32_t a_zp, float b_scale, int32_t b_zp, int32_t zp, int32_t low,
-                   int32_t high) {
+static void add_u8(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, float a_scale, int32_t a_zp, float b_scale, int32_t b_zp,
+                   int32_t zp, int32_t low, int32_t high) {
   for (size_t i = 0; i < n; i++) {
     float t = (float)(a[i] - a_zp) * a_scale + (float)(b[i] - b_zp) * b_scale;
     y[i] = (uint8_t)oct_requantize_onnx(t, zp, low, high);
   }
 }
 
-static void mul_u8(size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y, float scale, int32_t a_zp, int32_t b_zp, int32_t zp, int32_t low,
-                   int32_t high) {
+static void mul_u8(size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y, float scale, int32_t a_zp, int32_t b_zp,
+                   int32_t zp, int32_t low, int32_t high) {
   for (size_t i = 0; i < n; i++) {
     float t = (float)((a[i] - a_zp) * (b[b_broadcast ? 0 : i] - b_zp)) * scale;
     y[i] = (uint8_t)oct_requantize_onnx(t, zp, low, high);

@@ -48,43 +48,74 @@ static inline oct_pool_span oct_pool_span_x(const oct_pool_args *args, int64_t x
 
 /* One output pixel: channel 0 of the first input pixel and of the output; steps in elements. */
 typedef struct oct_pool_window {
-  const void *in;
-  void *out;
-  int64_t rows, columns, count; /* count is at least 1 */
+  const char *in;
+  char *out;
+  int64_t rows, columns, count; /* count: the average's divisor, at least 1 */
   ptrdiff_t row_step, column_step;
+  float scale; /* 8-bit average: multiplier / float(count) */
 } oct_pool_window;
 
-static inline oct_pool_window oct_pool_window_make(const oct_pool_args *args, size_t element_size, int64_t n, int64_t y, int64_t x, const oct_pool_span *rows) {
-  oct_pool_span columns = oct_pool_span_x(args, x);
-  int64_t count = rows->counted * columns.counted;
-  bool empty = rows->taps == 0 || columns.taps == 0;
-  return (oct_pool_window){.in = empty ? args->in.data : oct_view_at(&args->in, element_size, n, rows->start, columns.start),
-                           .out = oct_view_at(&args->out, element_size, n, y, x),
-                           .rows = empty ? 0 : rows->taps,
-                           .columns = empty ? 0 : columns.taps,
-                           .count = count > 0 ? count : 1,
-                           .row_step = args->shape.dilation_h * args->in.row,
-                           .column_step = args->shape.dilation_w * args->in.pixel};
+/* Taps and divisor of a window; without taps in one direction there are none at all. */
+static inline void oct_pool_window_set(oct_pool_window *w, const oct_pool_args *args, const oct_pool_span *rows,
+                                       const oct_pool_span *columns) {
+  bool empty = rows->taps == 0 || columns->taps == 0;
+  int64_t count = rows->counted * columns->counted;
+  w->rows = empty ? 0 : rows->taps;
+  w->columns = empty ? 0 : columns->taps;
+  w->count = count > 0 ? count : 1;
+  w->scale = args->multiplier / (float)w->count;
+}
+
+typedef void (*oct_pool_body)(const oct_pool_args *args, const oct_pool_window *window);
+
+/* Pixels [x, last) of an output row, each with a window of its own: near the image's sides. */
+static inline __attribute__((always_inline)) void oct_pool_sides(const oct_pool_args *args, ptrdiff_t size, oct_pool_window w,
+                                                                 const oct_pool_span *rows, int64_t x, int64_t last,
+                                                                 const oct_pool_body body) {
+  const char *in = w.in;
+  char *out = w.out;
+  for (; x < last; x++) {
+    oct_pool_span columns = oct_pool_span_x(args, x);
+    oct_pool_window_set(&w, args, rows, &columns);
+    w.in = w.rows ? in + columns.start * args->in.pixel * size : in;
+    w.out = out + x * args->out.pixel * size;
+    body(args, &w);
+  }
 }
 
 /* Calls body(args, &window) for every pixel of output rows [begin, end). */
-typedef void (*oct_pool_body)(const oct_pool_args *args, const oct_pool_window *window);
-static inline __attribute__((always_inline)) void oct_pool_rows(const oct_pool_args *args, size_t element_size, size_t begin, size_t end, const oct_pool_body body) {
+static inline __attribute__((always_inline)) void oct_pool_rows(const oct_pool_args *args, const ptrdiff_t size, size_t begin, size_t end,
+                                                                const oct_pool_body body) {
   const oct_conv_shape *s = &args->shape;
+  int64_t reach = s->in_w + s->pad_left - (int64_t)(s->kernel_w - 1) * s->dilation_w - 1; /* the last x * stride_w with a whole window */
+  int64_t first = (s->pad_left + s->stride_w - 1) / s->stride_w, last = reach < 0 ? 0 : reach / s->stride_w + 1;
+  first = first < s->out_w ? first : s->out_w;
+  last = last < first ? first : last < s->out_w ? last : s->out_w;
+  const oct_pool_span whole = {.start = 0, .taps = s->kernel_w, .counted = s->kernel_w};
   for (size_t unit = begin; unit < end; unit++) {
     int64_t n = (int64_t)unit / s->out_h, y = (int64_t)unit % s->out_h;
     oct_pool_span rows = oct_pool_span_y(args, y);
-    for (int64_t x = 0; x < s->out_w; x++) {
-      oct_pool_window window = oct_pool_window_make(args, element_size, n, y, x, &rows);
-      body(args, &window);
+    oct_pool_window w = {.in = (const char *)oct_view_at(&args->in, (size_t)size, n, rows.taps ? rows.start : 0, 0),
+                         .out = (char *)oct_view_at(&args->out, (size_t)size, n, y, 0),
+                         .row_step = s->dilation_h * args->in.row,
+                         .column_step = s->dilation_w * args->in.pixel};
+    oct_pool_sides(args, size, w, &rows, 0, first, body);
+    oct_pool_sides(args, size, w, &rows, last, s->out_w, body);
+    oct_pool_window_set(&w, args, &rows, &whole);
+    w.in += (first * s->stride_w - s->pad_left) * args->in.pixel * size;
+    w.out += first * args->out.pixel * size;
+    for (int64_t x = first; x < last; x++) {
+      body(args, &w);
+      w.in += s->stride_w * args->in.pixel * size;
+      w.out += args->out.pixel * size;
     }
   }
 }
 
-#define OCT_POOL_PROTOTYPES(isa)                                                         \
-  void oct_max_pool_u8__##isa(const oct_pool_args *args, size_t begin, size_t end);      \
-  void oct_max_pool_f32__##isa(const oct_pool_args *args, size_t begin, size_t end);     \
-  void oct_average_pool_u8__##isa(const oct_pool_args *args, size_t begin, size_t end);  \
+#define OCT_POOL_PROTOTYPES(isa)                                                        \
+  void oct_max_pool_u8__##isa(const oct_pool_args *args, size_t begin, size_t end);     \
+  void oct_max_pool_f32__##isa(const oct_pool_args *args, size_t begin, size_t end);    \
+  void oct_average_pool_u8__##isa(const oct_pool_args *args, size_t begin, size_t end); \
   void oct_average_pool_f32__##isa(const oct_pool_args *args, size_t begin, size_t end);
 OCT_POOL_PROTOTYPES(scalar)
 OCT_POOL_PROTOTYPES(avx2)

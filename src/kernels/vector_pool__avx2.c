@@ -48,10 +48,8 @@ static inline void store_bytes(uint8_t *p, __m256i v, int64_t n) {
 }
 
 static inline void store_floats(float *p, __m256 v, int64_t n) {
-  if (n == 8)
-    _mm256_storeu_ps(p, v);
-  else
-    _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)), v);
+  if (n == 8) _mm256_storeu_ps(p, v);
+  else _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)), v);
 }
 
 typedef struct requantize_constants {
@@ -62,7 +60,7 @@ typedef struct requantize_constants {
 static inline requantize_constants requantize_constants_make(const oct_pool_args *a, const oct_pool_window *w) {
   return (requantize_constants){.zero = _mm256_set1_epi32((int32_t)((uint32_t)(w->rows * w->columns) * (uint32_t)a->in_zero_point)),
                                 .out_zero = _mm256_set1_epi32(a->out_zero_point),
-                                .scale = _mm256_set1_ps(a->multiplier / (float)w->count),
+                                .scale = _mm256_set1_ps(w->scale),
                                 .low = _mm256_set1_ps((float)(a->low - a->out_zero_point)),
                                 .high = _mm256_set1_ps((float)(a->high - a->out_zero_point))};
 }
@@ -78,10 +76,8 @@ static inline void store_requantized(uint8_t *p, __m256i sum, const requantize_c
 #include "kernels/vector_pool_simd.h"
 
 void oct_max_pool_u8__avx2(const oct_pool_args *args, size_t begin, size_t end) {
-  if (args->shape.channels <= 16)
-    oct_pool_rows(args, 1, begin, end, max_u8_narrow);
-  else
-    oct_pool_rows(args, 1, begin, end, max_u8);
+  if (args->shape.channels <= 16) oct_pool_rows(args, 1, begin, end, max_u8_narrow);
+  else oct_pool_rows(args, 1, begin, end, max_u8);
 }
 void oct_max_pool_f32__avx2(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, max_f32); }
 void oct_average_pool_u8__avx2(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 1, begin, end, average_u8); }

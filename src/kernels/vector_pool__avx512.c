@@ -33,7 +33,7 @@ typedef struct requantize_constants {
 static inline requantize_constants requantize_constants_make(const oct_pool_args *a, const oct_pool_window *w) {
   return (requantize_constants){.zero = _mm512_set1_epi32((int32_t)((uint32_t)(w->rows * w->columns) * (uint32_t)a->in_zero_point)),
                                 .out_zero = _mm512_set1_epi32(a->out_zero_point),
-                                .scale = _mm512_set1_ps(a->multiplier / (float)w->count),
+                                .scale = _mm512_set1_ps(w->scale),
                                 .low = _mm512_set1_ps((float)(a->low - a->out_zero_point)),
                                 .high = _mm512_set1_ps((float)(a->high - a->out_zero_point))};
 }
@@ -47,10 +47,8 @@ static inline void store_requantized(uint8_t *p, __m512i sum, const requantize_c
 #include "kernels/vector_pool_simd.h"
 
 void oct_max_pool_u8__avx512(const oct_pool_args *args, size_t begin, size_t end) {
-  if (args->shape.channels <= 16)
-    oct_pool_rows(args, 1, begin, end, max_u8_narrow);
-  else
-    oct_pool_rows(args, 1, begin, end, max_u8);
+  if (args->shape.channels <= 16) oct_pool_rows(args, 1, begin, end, max_u8_narrow);
+  else oct_pool_rows(args, 1, begin, end, max_u8);
 }
 void oct_max_pool_f32__avx512(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, max_f32); }
 void oct_average_pool_u8__avx512(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 1, begin, end, average_u8); }

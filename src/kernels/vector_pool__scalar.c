@@ -15,11 +15,11 @@ static void max_u8(const oct_pool_args *args, const oct_pool_window *w) {
 }
 
 static void max_f32(const oct_pool_args *args, const oct_pool_window *w) {
-  float *out = (float *)w->out;
+  float *out = (float *)(void *)w->out;
   for (int64_t c = 0; c < args->shape.channels; c++) {
     float max = -INFINITY;
     for (int64_t i = 0; i < w->rows; i++) {
-      const float *in = (const float *)w->in + i * w->row_step + c;
+      const float *in = (const float *)(const void *)w->in + i * w->row_step + c;
       for (int64_t j = 0; j < w->columns; j++, in += w->column_step) max = max > *in ? max : *in;
     }
     out[c] = max;
@@ -28,7 +28,6 @@ static void max_f32(const oct_pool_args *args, const oct_pool_window *w) {
 
 static void average_u8(const oct_pool_args *args, const oct_pool_window *w) {
   uint8_t *out = (uint8_t *)w->out;
-  float scale = args->multiplier / (float)w->count;
   uint32_t zero = (uint32_t)(w->rows * w->columns) * (uint32_t)args->in_zero_point;
   for (int64_t c = 0; c < args->shape.channels; c++) {
     uint32_t sum = 0;
@@ -36,16 +35,16 @@ static void average_u8(const oct_pool_args *args, const oct_pool_window *w) {
       const uint8_t *in = (const uint8_t *)w->in + i * w->row_step + c;
       for (int64_t j = 0; j < w->columns; j++, in += w->column_step) sum += *in;
     }
-    out[c] = (uint8_t)oct_requantize_onnx((float)(int32_t)(sum - zero) * scale, args->out_zero_point, args->low, args->high);
+    out[c] = (uint8_t)oct_requantize_onnx((float)(int32_t)(sum - zero) * w->scale, args->out_zero_point, args->low, args->high);
   }
 }
 
 static void average_f32(const oct_pool_args *args, const oct_pool_window *w) {
-  float *out = (float *)w->out;
+  float *out = (float *)(void *)w->out;
   for (int64_t c = 0; c < args->shape.channels; c++) {
     float sum = 0;
     for (int64_t i = 0; i < w->rows; i++) {
-      const float *in = (const float *)w->in + i * w->row_step + c;
+      const float *in = (const float *)(const void *)w->in + i * w->row_step + c;
       float row = 0;
       for (int64_t j = 0; j < w->columns; j++, in += w->column_step) row += *in;
       sum += row;

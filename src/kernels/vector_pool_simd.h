@@ -19,9 +19,9 @@
 INLINE int64_t lanes_left(int64_t channels, int64_t c, int64_t lanes) { return channels - c < lanes ? channels - c : lanes; }
 
 /* Runs block(args, w, c, vectors) over all channels: four vectors at a time, then one at a time; the last may be partial. */
-#define FOR_BLOCKS(block, lanes)                                                              \
-  int64_t c = 0, channels = args->shape.channels;                                             \
-  for (; c + 4 * (lanes) <= channels; c += 4 * (lanes)) block(args, w, c, 4);                 \
+#define FOR_BLOCKS(block, lanes)                                              \
+  int64_t c = 0, channels = args->shape.channels;                             \
+  for (; c + 4 * (lanes) <= channels; c += 4 * (lanes)) block(args, w, c, 4); \
   for (; c < channels; c += (lanes)) block(args, w, c, 1);
 
 #define START(v) B m##v = B_ZERO();
@@ -31,20 +31,20 @@ INLINE int64_t lanes_left(int64_t channels, int64_t c, int64_t lanes) { return c
   if (vectors > v) B_STORE_PART(out + v * BYTES, m##v, vectors > 1 ? BYTES : lanes_left(args->shape.channels, c, BYTES));
 INLINE void max_u8_block(const oct_pool_args *args, const oct_pool_window *w, int64_t c, const int vectors) {
   uint8_t *out = (uint8_t *)w->out + c;
-  FOR_VECTORS(START)
+  FOR_VECTORS(START);
   for (int64_t i = 0; i < w->rows; i++) {
     const uint8_t *in = (const uint8_t *)w->in + i * w->row_step + c;
     for (int64_t j = 0; j < w->columns; j++, in += w->column_step) {
-      FOR_VECTORS(STEP)
+      FOR_VECTORS(STEP);
     }
   }
-  FOR_VECTORS(STORE)
+  FOR_VECTORS(STORE);
 }
 #undef START
 #undef STEP
 #undef STORE
 
-INLINE void max_u8(const oct_pool_args *args, const oct_pool_window *w) { FOR_BLOCKS(max_u8_block, BYTES) }
+INLINE void max_u8(const oct_pool_args *args, const oct_pool_window *w){FOR_BLOCKS(max_u8_block, BYTES)}
 
 /* At most 16 channels: wide loads would cross cache lines at nearly every pixel. */
 INLINE void max_u8_narrow(const oct_pool_args *args, const oct_pool_window *w) {
@@ -62,21 +62,21 @@ INLINE void max_u8_narrow(const oct_pool_args *args, const oct_pool_window *w) {
 #define STORE(v) \
   if (vectors > v) V_STORE_PART(out + v * LANES, m##v, vectors > 1 ? LANES : lanes_left(args->shape.channels, c, LANES));
 INLINE void max_f32_block(const oct_pool_args *args, const oct_pool_window *w, int64_t c, const int vectors) {
-  float *out = (float *)w->out + c;
-  FOR_VECTORS(START)
+  float *out = (float *)(void *)w->out + c;
+  FOR_VECTORS(START);
   for (int64_t i = 0; i < w->rows; i++) {
-    const float *in = (const float *)w->in + i * w->row_step + c;
+    const float *in = (const float *)(const void *)w->in + i * w->row_step + c;
     for (int64_t j = 0; j < w->columns; j++, in += w->column_step) {
-      FOR_VECTORS(STEP)
+      FOR_VECTORS(STEP);
     }
   }
-  FOR_VECTORS(STORE)
+  FOR_VECTORS(STORE);
 }
 #undef START
 #undef STEP
 #undef STORE
 
-INLINE void max_f32(const oct_pool_args *args, const oct_pool_window *w) { FOR_BLOCKS(max_f32_block, LANES) }
+INLINE void max_f32(const oct_pool_args *args, const oct_pool_window *w){FOR_BLOCKS(max_f32_block, LANES)}
 
 #define START(v) V sum##v = V_SET1(0);
 #define ROW_START(v) V row##v = V_SET1(0);
@@ -87,18 +87,18 @@ INLINE void max_f32(const oct_pool_args *args, const oct_pool_window *w) { FOR_B
 #define STORE(v) \
   if (vectors > v) V_STORE_PART(out + v * LANES, V_DIV(sum##v, count), vectors > 1 ? LANES : lanes_left(args->shape.channels, c, LANES));
 INLINE void average_f32_block(const oct_pool_args *args, const oct_pool_window *w, int64_t c, const int vectors) {
-  float *out = (float *)w->out + c;
+  float *out = (float *)(void *)w->out + c;
   const V count = V_SET1((float)w->count);
-  FOR_VECTORS(START)
+  FOR_VECTORS(START);
   for (int64_t i = 0; i < w->rows; i++) {
-    const float *in = (const float *)w->in + i * w->row_step + c;
-    FOR_VECTORS(ROW_START)
+    const float *in = (const float *)(const void *)w->in + i * w->row_step + c;
+    FOR_VECTORS(ROW_START);
     for (int64_t j = 0; j < w->columns; j++, in += w->column_step) {
-      FOR_VECTORS(STEP)
+      FOR_VECTORS(STEP);
     }
-    FOR_VECTORS(ROW_END)
+    FOR_VECTORS(ROW_END);
   }
-  FOR_VECTORS(STORE)
+  FOR_VECTORS(STORE);
 }
 #undef START
 #undef ROW_START
@@ -106,7 +106,7 @@ INLINE void average_f32_block(const oct_pool_args *args, const oct_pool_window *
 #undef ROW_END
 #undef STORE
 
-INLINE void average_f32(const oct_pool_args *args, const oct_pool_window *w) { FOR_BLOCKS(average_f32_block, LANES) }
+INLINE void average_f32(const oct_pool_args *args, const oct_pool_window *w){FOR_BLOCKS(average_f32_block, LANES)}
 
 #define START(v) I sum##v = I_ZERO();
 #define STEP(v) \
@@ -116,14 +116,14 @@ INLINE void average_f32(const oct_pool_args *args, const oct_pool_window *w) { F
 INLINE void average_u8_block(const oct_pool_args *args, const oct_pool_window *w, int64_t c, const int vectors) {
   uint8_t *out = (uint8_t *)w->out + c;
   const requantize_constants r = requantize_constants_make(args, w);
-  FOR_VECTORS(START)
+  FOR_VECTORS(START);
   for (int64_t i = 0; i < w->rows; i++) {
     const uint8_t *in = (const uint8_t *)w->in + i * w->row_step + c;
     for (int64_t j = 0; j < w->columns; j++, in += w->column_step) {
-      FOR_VECTORS(STEP)
+      FOR_VECTORS(STEP);
     }
   }
-  FOR_VECTORS(STORE)
+  FOR_VECTORS(STORE);
 }
 #undef START
 #undef STEP

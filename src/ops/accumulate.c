@@ -5,57 +5,20 @@
 
 #include <stdio.h>
 
-#include "ops/movement.h"
-
 /* ---- Inputs and outputs --------------------------------------------------------------------------------------- */
-
-static oct_shape image_shape(const oct_shape *s) { return oct_shape_of(4, s->dim[0], s->dim[1], (int64_t)1, s->dim[2]); }
-
-/* Strides of a rank-4 slot seen as [N,C,L]. */
-static void line_strides(const oct_slot *slot, int64_t strides[OCT_MAX_RANK]) {
-  int64_t s[OCT_MAX_RANK];
-  oct_slot_strides(slot, 4, s);
-  strides[0] = s[0], strides[1] = s[1], strides[2] = s[3];
-}
-
-/* A rank-3 activation as an image of height 1 in scratch memory. */
-static octet_status line_input(oct_accumulate *a, const oct_value *value, oct_dtype dtype, const oct_border *border, oct_slot **out) {
-  oct_slot *plain;
-  OCT_TRY(oct_lower_input(a->l, value, dtype, OCT_LAYOUT_PLAIN, NULL, &plain));
-  oct_shape shape = image_shape(&value->shape);
-  OCT_TRY(oct_lower_scratch(a->l, dtype, &shape, OCT_LAYOUT_CHANNELS_LAST, border, out));
-  (*out)->quantized = plain->quantized, (*out)->scale = plain->scale, (*out)->zero_point = plain->zero_point;
-  int64_t from[OCT_MAX_RANK], to[OCT_MAX_RANK];
-  oct_slot_strides(plain, 3, from);
-  line_strides(*out, to);
-  if (border && (border->left || border->right)) {
-    oct_copy whole = oct_copy_make(&value->shape, from, to);
-    whole.shape.dim[2] += border->left + border->right;
-    whole.out_offset = -border->left * to[2];
-    OCT_TRY(oct_movement_fill(a->l, a->p->node, &whole, dtype == OCT_U8 ? (uint64_t)plain->zero_point : 0, *out));
-  }
-  oct_copy copy = oct_copy_make(&value->shape, from, to);
-  return oct_movement_step(a->l, a->p->node, &copy, plain, *out, NULL);
-}
 
 octet_status oct_accumulate_input(oct_accumulate *a, const oct_value *value, oct_dtype dtype, bool with_border, oct_slot **out) {
   const oct_accumulate_problem *p = a->p;
   oct_border border = {p->shape.pad_top, p->shape.pad_left, p->pad_bottom, p->pad_right};
-  if (!p->spatial) return oct_lower_input(a->l, value, dtype, OCT_LAYOUT_PLAIN, NULL, out);
-  if (value->shape.rank == 3) return line_input(a, value, dtype, with_border ? &border : NULL, out);
-  return oct_lower_input(a->l, value, dtype, OCT_LAYOUT_CHANNELS_LAST, with_border ? &border : NULL, out);
+  oct_layout layout = p->spatial ? OCT_LAYOUT_CHANNELS_LAST : OCT_LAYOUT_PLAIN;
+  return oct_lower_input(a->l, value, dtype, layout, p->spatial && with_border ? &border : NULL, out);
 }
 
 octet_status oct_accumulate_output(oct_accumulate *a, oct_dtype dtype, oct_slot **out) {
   oct_value *y = a->fusion.output;
-  if (a->table_after) { /* float result first, rounded and mapped by a step of its own */
-    oct_shape shape = a->p->spatial && y->shape.rank == 3 ? image_shape(&y->shape) : y->shape;
-    return oct_lower_scratch(a->l, OCT_F32, &shape, a->p->spatial ? OCT_LAYOUT_CHANNELS_LAST : OCT_LAYOUT_PLAIN, NULL, out);
-  }
-  if (!a->p->spatial) return oct_lower_output(a->l, y, dtype, OCT_LAYOUT_PLAIN, out);
-  if (y->shape.rank == 4) return oct_lower_output(a->l, y, dtype, OCT_LAYOUT_CHANNELS_LAST, out);
-  oct_shape shape = image_shape(&y->shape);
-  return oct_lower_scratch(a->l, dtype, &shape, OCT_LAYOUT_CHANNELS_LAST, NULL, out);
+  oct_layout layout = a->p->spatial ? OCT_LAYOUT_CHANNELS_LAST : OCT_LAYOUT_PLAIN;
+  if (a->table_after) return oct_lower_scratch(a->l, OCT_F32, &y->shape, layout, NULL, out); /* rounded and mapped by a step of its own */
+  return oct_lower_output(a->l, y, dtype, layout, out);
 }
 
 /* ---- What follows the kernel --------------------------------------------------------------------------------- */
@@ -105,37 +68,24 @@ octet_status oct_accumulate_table(oct_accumulate *a, const oct_slot *out, const 
 }
 
 /* Rounds the float scratch to the fused table's input and maps it. */
-static octet_status table_step(oct_accumulate *a, oct_slot *from) {
+octet_status oct_accumulate_finish(oct_accumulate *a, oct_slot *from) {
+  if (!a->table_after) return OCTET_OK;
   oct_value *y = a->fusion.output;
   round_step *s;
   oct_step *step;
   oct_slot *out;
-  OCT_TRY(oct_lower_output(a->l, y, OCT_U8, y->shape.rank == 4 ? from->layout : OCT_LAYOUT_PLAIN, &out));
+  OCT_TRY(oct_lower_output(a->l, y, OCT_U8, from->layout, &out));
   OCT_TRY(oct_lower_step(a->l, a->p->node, "round_table", run_round, sizeof *s, &s, &step));
   OCT_TRY(oct_accumulate_table(a, out, &s->table));
   int64_t strides[4][OCT_MAX_RANK] = {{0}};
   oct_slot_strides(out, y->shape.rank, strides[0]);
-  if (y->shape.rank == 3 && from->shape.rank == 4) line_strides(from, strides[1]);
-  else oct_slot_strides(from, y->shape.rank, strides[1]);
+  oct_slot_strides(from, y->shape.rank, strides[1]);
   oct_loops_make(&s->loops, 2, &y->shape, strides);
   s->vector = a->l->vector, s->scale = a->rounded_scale, s->zero_point = a->rounded_zero_point;
   step->units = oct_loops_rows(&s->loops);
   step->grain = 1 + 16384 / ((size_t)s->loops.count[s->loops.rank - 1] + 1);
   OCT_TRY(oct_lower_read(a->l, step, &s->in, from));
   return oct_lower_write(a->l, step, &s->out, out);
-}
-
-octet_status oct_accumulate_finish(oct_accumulate *a, oct_slot *out) {
-  if (a->table_after) return table_step(a, out);
-  oct_value *y = a->fusion.output;
-  if (!a->p->spatial || y->shape.rank == 4) return OCTET_OK;
-  oct_slot *plain;
-  OCT_TRY(oct_lower_output(a->l, y, out->dtype, OCT_LAYOUT_PLAIN, &plain));
-  int64_t from[OCT_MAX_RANK], to[OCT_MAX_RANK];
-  line_strides(out, from);
-  oct_slot_strides(plain, 3, to);
-  oct_copy copy = oct_copy_make(&y->shape, from, to);
-  return oct_movement_step(a->l, a->p->node, &copy, out, plain, NULL);
 }
 
 const char *oct_accumulate_reason(oct_accumulate *a, const char *rejected) {
@@ -285,9 +235,9 @@ octet_status oct_accumulate_lower(oct_lowering *l, const oct_accumulate_problem 
     a.rounded_zero_point = q->zero_point[0] + (q->dtype == OCT_I8 ? 128 : 0);
   }
   int axis = problem->weights_by_k ? 1 : 0;
-  bool int8_weights = oct_weight_is_int8(problem->weights, axis) && problem->alpha == 1;
-  if (int8_weights && oct_node_int(problem->node, "dynamic") && oct_lower_dtype(l, problem->input) == OCT_F32) return oct_accumulate_lower_dynamic(&a);
   bool done = false;
-  if (int8_weights && oct_lower_dtype(l, problem->input) == OCT_U8) OCT_TRY(oct_accumulate_lower_i8(&a, &done));
+  bool int8_weights = oct_weight_is_int8(problem->weights, axis) && problem->alpha == 1;
+  if (int8_weights && oct_node_int(problem->node, "dynamic") && oct_lower_dtype(l, problem->input) == OCT_F32) OCT_TRY(oct_accumulate_lower_dynamic(&a, &done));
+  if (!done && int8_weights && oct_lower_dtype(l, problem->input) == OCT_U8) OCT_TRY(oct_accumulate_lower_i8(&a, &done));
   return done ? OCTET_OK : lower_float(&a);
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "ops/accumulate_parts.h"
-#include "ops/movement.h"
 
 typedef struct i8_step {
   oct_conv_i8_args args;
@@ -174,11 +173,6 @@ octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
   OCT_TRY(oct_accumulate_input(a, p->input, OCT_U8, true, &in));
   if (a->fusion.residual) OCT_TRY(oct_accumulate_input(a, a->fusion.residual, u8 ? OCT_U8 : OCT_F32, false, &residual));
   OCT_TRY(oct_accumulate_output(a, u8 ? OCT_U8 : OCT_F32, &out));
-  if (u8 && !out->quantized) { /* an image of a rank-3 value: its parameters are those of the value */
-    oct_slot *stored;
-    OCT_TRY(oct_lower_stored(a->l, a->fusion.output, &stored));
-    out->quantized = true, out->scale = stored->scale, out->zero_point = stored->zero_point;
-  }
   OCT_TRY(kernel_step(a, kernel, reasons, in, out, residual, &s, &step));
   s->args.packed = packed;
   s->args.epilogue = (oct_epilogue_i8){.profile = a->l->profile, .bias = bias, .multiplier = multiplier, .high = 255};
@@ -238,11 +232,9 @@ typedef struct dynamic_slots {
 static octet_status scratch_slots(oct_accumulate *a, const oct_slot *in, dynamic_slots *d) {
   const oct_accumulate_problem *p = a->p;
   oct_border border = {p->shape.pad_top, p->shape.pad_left, p->pad_bottom, p->pad_right};
-  oct_shape images = oct_shape_of(4, p->shape.batch, p->shape.channels, p->shape.in_h, p->shape.in_w);
   d->count = p->spatial ? p->shape.batch : p->shape.in_w;
   oct_shape counts = oct_shape_of(1, d->count);
-  if (p->spatial) OCT_TRY(oct_lower_scratch(a->l, OCT_U8, &images, OCT_LAYOUT_CHANNELS_LAST, &border, &d->quantized));
-  else OCT_TRY(oct_lower_scratch(a->l, OCT_U8, &in->shape, OCT_LAYOUT_PLAIN, NULL, &d->quantized));
+  OCT_TRY(oct_lower_scratch(a->l, OCT_U8, &in->shape, in->layout, p->spatial ? &border : NULL, &d->quantized));
   OCT_TRY(oct_lower_scratch(a->l, OCT_F32, &counts, OCT_LAYOUT_PLAIN, NULL, &d->scale));
   return oct_lower_scratch(a->l, OCT_I32, &counts, OCT_LAYOUT_PLAIN, NULL, &d->zero_point);
 }
@@ -298,7 +290,7 @@ static bool dynamic_fits(oct_accumulate *a) {
   return true;
 }
 
-octet_status oct_accumulate_lower_dynamic(oct_accumulate *a) {
+octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done) {
   char reasons[512] = "";
   const oct_conv_i8_kernel *kernel = oct_conv_i8_select(a->l->isa_mask, &a->p->shape, reasons, sizeof reasons);
   oct_slot *in, *out, *residual = NULL;
@@ -306,7 +298,11 @@ octet_status oct_accumulate_lower_dynamic(oct_accumulate *a) {
   i8_step *s;
   oct_step *step;
   void *packed;
-  if (!dynamic_fits(a)) return oct_lower_decline(a->l, "the accumulator of the dynamic form could leave int32");
+  *done = dynamic_fits(a);
+  if (!*done) {
+    a->reason = "float: the accumulator of the dynamic form could leave int32";
+    return OCTET_OK;
+  }
   a->table_after = a->fusion.table != NULL;
   OCT_TRY(pack_i8(a, kernel, &packed));
   OCT_TRY(oct_accumulate_input(a, a->p->input, OCT_F32, false, &in));

@@ -18,7 +18,7 @@ typedef struct oct_accumulate {
 
 octet_status oct_accumulate_input(oct_accumulate *a, const oct_value *value, oct_dtype dtype, bool with_border, oct_slot **out);
 octet_status oct_accumulate_output(oct_accumulate *a, oct_dtype dtype, oct_slot **out);
-/* What must follow the kernel's step: a table, or a copy to where the value is stored. */
+/* What must follow the kernel's step: the table, where the kernel could not apply it. */
 octet_status oct_accumulate_finish(oct_accumulate *a, oct_slot *out);
 /* The fused unary node as a map from the rounded value to `out`; *table NULL without one. */
 octet_status oct_accumulate_table(oct_accumulate *a, const oct_slot *out, const uint8_t **table);
@@ -35,6 +35,6 @@ uint64_t oct_accumulate_packing(const oct_accumulate_problem *p, const char *ker
 
 /* *done false: the accumulator could overflow (a->reason says so), nothing was added. */
 octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done);
-octet_status oct_accumulate_lower_dynamic(oct_accumulate *a);
+octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done);
 
 #endif

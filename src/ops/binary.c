@@ -86,19 +86,7 @@ octet_status oct_variadic_reference(const oct_node *node, const oct_tensor *cons
 
 /* ---- Lowering -------------------------------------------------------------------------------------------------- */
 
-/* Channels-last when an operand as large as the output is stored so. */
-static octet_status choose_layout(oct_lowering *l, const oct_node *node, oct_layout *layout) {
-  *layout = OCT_LAYOUT_PLAIN;
-  const oct_shape *shape = &node->outputs[0]->shape;
-  if (shape->rank != 4) return OCTET_OK;
-  for (int i = 0; i < 2; i++) {
-    oct_slot *slot;
-    OCT_TRY(oct_lower_stored(l, node->inputs[i], &slot));
-    if (slot->layout == OCT_LAYOUT_CHANNELS_LAST && oct_shape_equal(&slot->shape, shape)) *layout = OCT_LAYOUT_CHANNELS_LAST;
-  }
-  return OCTET_OK;
-}
-
+/* An operand as large as the output in the output's layout; smaller ones as they are stored. */
 static octet_status take_input(oct_lowering *l, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_shape *shape, oct_slot **slot) {
   OCT_TRY(oct_lower_stored(l, value, slot));
   oct_layout wanted = oct_shape_equal(&(*slot)->shape, shape) ? layout : (*slot)->layout;
@@ -106,9 +94,8 @@ static octet_status take_input(oct_lowering *l, const oct_value *value, oct_dtyp
 }
 
 octet_status oct_binary_take(oct_lowering *l, oct_node *node, oct_dtype dtype, oct_binary_slots *slots) {
-  oct_layout layout;
   oct_value *out = node->outputs[0];
-  OCT_TRY(choose_layout(l, node, &layout));
+  oct_layout layout = oct_lower_layout(l, out);
   OCT_TRY(take_input(l, node->inputs[0], dtype, layout, &out->shape, &slots->a));
   OCT_TRY(take_input(l, node->inputs[1], dtype, layout, &out->shape, &slots->b));
   OCT_TRY(oct_lower_output(l, out, dtype, layout, &slots->out));
@@ -168,6 +155,7 @@ octet_status oct_binary_lower(oct_lowering *l, oct_node *node, const char *kerne
   p->vector = l->vector;
   p->apply = apply;
   oct_units_make(&p->units, &slots.loops, step);
+  step->in_place = oct_loops_aligned(&slots.loops, 3);
   OCT_TRY(oct_lower_read(l, step, &p->a, slots.a));
   OCT_TRY(oct_lower_read(l, step, &p->b, slots.b));
   return oct_lower_write(l, step, &p->y, slots.out);

@@ -58,6 +58,7 @@ static octet_status add_tables(oct_lowering *l, oct_node *node, int activation, 
   oct_broadcast_strides(&constant->shape, &result->shape, strides[2]);
   oct_loops_make(&loops, 3, &result->shape, strides);
   oct_units_make(&p->units, &loops, step);
+  step->in_place = oct_loops_aligned(&loops, 2);
   p->tables = tables;
   p->vector = l->vector;
   OCT_TRY(oct_lower_read(l, step, &p->x, in));
@@ -150,6 +151,7 @@ octet_status oct_binary_u8_lower(oct_lowering *l, oct_node *node, const char *ke
   params->p.b_zero_point = slots->b->zero_point;
   params->p.zero_point = slots->out->zero_point;
   oct_units_make(&params->units, &slots->loops, step);
+  step->in_place = oct_loops_aligned(&slots->loops, 3);
   OCT_TRY(oct_lower_read(l, step, &params->a, slots->a));
   OCT_TRY(oct_lower_read(l, step, &params->b, slots->b));
   return oct_lower_write(l, step, &params->y, slots->out);

@@ -138,11 +138,12 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
 static void border(const oct_node *node, int border[4]) {
   memset(border, 0, 4 * sizeof *border);
   const oct_value *x = node->inputs[0], *w = node->inputs[1];
-  if (!x->has_shape || x->shape.rank != 4 || !w->has_shape || w->shape.rank != 4) return;
+  if (!x->has_shape || x->shape.rank < 3 || x->shape.rank > 4 || !w->has_shape || w->shape.rank != x->shape.rank) return;
   oct_window window;
   int axis;
   if (oct_window_make(node, &x->shape, &w->shape.dim[2], false, &window, &axis)) return;
-  int64_t wanted[4] = {window.before[0], window.before[1], window.after[0], window.after[1]};
+  int last = window.rank - 1;
+  int64_t wanted[4] = {last ? window.before[0] : 0, window.before[last], last ? window.after[0] : 0, window.after[last]};
   for (int i = 0; i < 4; i++) border[i] = wanted[i] <= INT16_MAX ? (int)wanted[i] : 0;
 }
 

@@ -54,6 +54,13 @@ void oct_slots_loops(oct_loops *loops, int operands, const oct_slot *const slots
   oct_loops_make(loops, operands, &slots[0]->shape, strides);
 }
 
+bool oct_loops_aligned(const oct_loops *loops, int operands) {
+  for (int k = 1; k < operands; k++)
+    for (int d = 0; d < loops->rank; d++)
+      if (loops->stride[k][d] != loops->stride[0][d]) return false;
+  return true;
+}
+
 void oct_units_make(oct_units *units, const oct_loops *loops, oct_step *step) {
   const int64_t target = 8192; /* elements of a unit: a few microseconds */
   int64_t inner = loops->count[loops->rank - 1];

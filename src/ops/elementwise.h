@@ -131,6 +131,8 @@ octet_status oct_binary_u8_lower(oct_lowering *l, oct_node *node, const char *ke
 
 /* Loops over slots, the first being the output; the others are broadcast to it. */
 void oct_slots_loops(oct_loops *loops, int operands, const oct_slot *const slots[]);
+/* true when all operands lie as the output does, so that it may take the memory of one. */
+bool oct_loops_aligned(const oct_loops *loops, int operands);
 /* Every row of the loops is cut into `pieces` of at most `piece` elements; unit = row * pieces + piece number. */
 typedef struct oct_units {
   oct_loops loops;

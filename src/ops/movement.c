@@ -64,6 +64,16 @@ octet_status oct_movement_slots(oct_lowering *l, const oct_value *in, oct_value 
   return oct_requantize_table(l, *in_slot, *out_slot, table);
 }
 
+octet_status oct_movement_plain(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot, const uint8_t **table) {
+  OCT_TRY(oct_lower_stored(l, in, in_slot));
+  oct_dtype stored = (*in_slot)->dtype, wanted = oct_lower_dtype(l, out);
+  bool same = stored == wanted && (stored != OCT_U8 || (*in_slot)->quantized == (out->dtype == OCT_F32));
+  if (!same) stored = in->dtype, wanted = out->dtype;
+  OCT_TRY(oct_lower_input(l, in, stored, OCT_LAYOUT_PLAIN, NULL, in_slot));
+  OCT_TRY(oct_lower_output(l, out, wanted, OCT_LAYOUT_PLAIN, out_slot));
+  return oct_requantize_table(l, *in_slot, *out_slot, table);
+}
+
 /* ---- The copy step ------------------------------------------------------------------------------------------- */
 
 typedef struct copy_step {
@@ -271,12 +281,8 @@ octet_status oct_lower_view(oct_lowering *l, oct_node *node) {
     return oct_lower_alias(l, y, slot);
   }
   oct_slot *in, *out;
-  const uint8_t *table = NULL;
-  oct_dtype stored = oct_lower_dtype(l, x), wanted = oct_lower_dtype(l, y);
-  if (stored != wanted) stored = wanted = y->dtype;
-  OCT_TRY(oct_lower_input(l, x, stored, OCT_LAYOUT_PLAIN, NULL, &in));
-  OCT_TRY(oct_lower_output(l, y, wanted, OCT_LAYOUT_PLAIN, &out));
-  OCT_TRY(oct_requantize_table(l, in, out, &table));
+  const uint8_t *table;
+  OCT_TRY(oct_movement_plain(l, x, y, &in, &out, &table));
   oct_shape flat = oct_shape_of(1, oct_shape_count(&y->shape));
   oct_copy copy = {.shape = flat, .in_stride = {1}, .out_stride = {1}};
   return oct_movement_step(l, node, &copy, in, out, table);

@@ -23,6 +23,8 @@ int oct_tensor_ints(const oct_tensor *tensor, int64_t *out, int max);
 /* The slots between which a movement operator copies value `in` to value `out`: the input as it is stored, the output as it is wanted, with equal
  * element types (both float where they differ). *table is not NULL when 8-bit values must be mapped to another scale. */
 octet_status oct_movement_slots(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot, const uint8_t **table);
+/* The same with both in plain layout. */
+octet_status oct_movement_plain(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot, const uint8_t **table);
 /* The map from one 8-bit quantization to another; NULL in *table when they are equal. */
 octet_status oct_requantize_table(oct_lowering *l, const oct_slot *from, const oct_slot *to, const uint8_t **table);
 

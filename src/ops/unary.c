@@ -86,6 +86,7 @@ static octet_status add_step(oct_lowering *l, oct_node *node, const char *kernel
   oct_loops loops;
   oct_slots_loops(&loops, 2, (const oct_slot *[]){out, in});
   oct_units_make(&(*params)->units, &loops, step);
+  step->in_place = in->dtype == out->dtype && oct_loops_aligned(&loops, 2);
   (*params)->vector = l->vector;
   OCT_TRY(oct_lower_read(l, step, &(*params)->x, in));
   return oct_lower_write(l, step, &(*params)->y, out);

@@ -1,0 +1,28 @@
+/* The public handles, for the api_*.c files only. Thin: each public function hands on to the part that does the work.
+ * SPDX-License-Identifier: MIT */
+#ifndef OCT_API_H
+#define OCT_API_H
+
+#include "exec/session.h"
+#include "octet/octet.h"
+
+struct octet_model {
+  octet_context *ctx;
+  oct_graph *graph;
+  oct_packed_cache *cache; /* shared by the sessions of this model */
+  struct oct_quantize_report *report; /* of the quantization that made it, or NULL */
+};
+
+struct octet_session {
+  octet_context *ctx;
+  oct_session *inner;
+  double *seconds; /* by step, summed over profiled runs */
+};
+
+/* Takes over the graph (destroyed on failure). */
+octet_status oct_model_wrap(octet_context *ctx, oct_graph *graph, octet_model **out);
+octet_tensor oct_public_tensor(const oct_value *value, void *data, size_t bytes);
+/* Splits "a,b" and calls `each`; stops at the first failure. */
+octet_status oct_each_word(octet_context *ctx, const char *list, octet_status (*each)(octet_context *ctx, void *user, const char *word), void *user);
+
+#endif

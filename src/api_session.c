@@ -1,0 +1,217 @@
+/* Public functions: sessions - making, running, measuring, and what their layers and steps are.
+ * SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api.h"
+#include "base/cpu.h"
+
+octet_session_options octet_session_options_default(void) { return (octet_session_options){.struct_size = sizeof(octet_session_options)}; }
+
+octet_tensor oct_public_tensor(const oct_value *value, void *data, size_t bytes) {
+  octet_tensor t = {.name = value->name, .dtype = oct_dtype_name(value->dtype), .rank = value->has_shape ? value->shape.rank : -1, .data = data, .bytes = bytes};
+  for (int d = 0; d < t.rank; d++) t.dims[d] = value->shape.dim[d];
+  return t;
+}
+
+static octet_status forbid_fusion(octet_context *ctx, void *user, const char *word) {
+  unsigned kind = oct_fuse_kind_parse(word), *kinds = user;
+  if (!kind) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown fusion \"%s\": residual, activation, table or all", word);
+  *kinds &= ~kind;
+  return OCTET_OK;
+}
+
+static octet_status shape_of_tensor(octet_context *ctx, const octet_tensor *t, oct_shape *shape) {
+  if (!t->name || t->rank < 0 || t->rank > OCT_MAX_RANK) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "an input shape needs a name and a rank up to %d", OCT_MAX_RANK);
+  *shape = (oct_shape){.rank = t->rank};
+  for (int d = 0; d < t->rank; d++) shape->dim[d] = t->dims[d];
+  return OCTET_OK;
+}
+
+typedef struct session_inputs {
+  oct_named_shape *shapes;
+  oct_named_tensor *bound;
+  size_t n_shapes, n_bound;
+} session_inputs;
+
+static octet_status read_inputs(octet_context *ctx, const octet_session_options *o, session_inputs *in) {
+  in->shapes = oct_alloc(ctx, o->n_shapes + 1, sizeof *in->shapes);
+  in->bound = oct_alloc(ctx, o->n_shapes + 1, sizeof *in->bound);
+  if (!in->shapes || !in->bound) return OCTET_OUT_OF_MEMORY;
+  for (size_t i = 0; i < o->n_shapes; i++) {
+    const octet_tensor *t = &o->shapes[i];
+    oct_shape shape;
+    OCT_TRY(shape_of_tensor(ctx, t, &shape));
+    if (!t->data) {
+      in->shapes[in->n_shapes++] = (oct_named_shape){t->name, shape};
+      continue;
+    }
+    oct_named_tensor *b = &in->bound[in->n_bound];
+    oct_dtype dtype = oct_dtype_parse(t->dtype ? t->dtype : "");
+    if (dtype == OCT_DTYPE_NONE) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "input \"%s\": unknown type \"%s\"", t->name, t->dtype ? t->dtype : "");
+    OCT_TRY(oct_tensor_create(ctx, dtype, &shape, &b->tensor));
+    in->n_bound++;
+    b->name = (char *)(uintptr_t)t->name;
+    if (b->tensor->bytes != t->bytes) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "input \"%s\": %zu bytes given, its shape needs %zu", t->name, t->bytes, b->tensor->bytes);
+    if (t->bytes) memcpy(b->tensor->data, t->data, t->bytes);
+  }
+  return OCTET_OK;
+}
+
+static octet_status create_inner(const octet_model *model, const octet_session_options *o, session_inputs *in, octet_session *session) {
+  octet_context *ctx = model->ctx;
+  oct_session_options options = oct_session_options_default();
+  options.batch = o->batch;
+  options.cache = model->cache;
+  if (o->isa) {
+    uint32_t mask;
+    if (!oct_isa_cap(o->isa, &mask)) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown instruction set \"%s\"", o->isa);
+    options.isa_mask = mask & oct_isa_detect();
+  }
+  OCT_TRY(oct_each_word(ctx, o->no_fuse, forbid_fusion, &options.fuse_kinds));
+  OCT_TRY(read_inputs(ctx, o, in));
+  options.shapes = in->shapes;
+  options.n_shapes = in->n_shapes;
+  options.bound = in->bound;
+  options.n_bound = in->n_bound;
+  OCT_TRY(oct_session_create(ctx, model->graph, &options, &session->inner));
+  session->seconds = oct_alloc(ctx, session->inner->n_steps + 1, sizeof *session->seconds);
+  return session->seconds ? OCTET_OK : OCTET_OUT_OF_MEMORY;
+}
+
+octet_status octet_session_create(const octet_model *model, const octet_session_options *options, octet_session **out) {
+  octet_session_options fallback = octet_session_options_default();
+  session_inputs in = {0};
+  *out = NULL;
+  octet_session *session = oct_alloc(model->ctx, 1, sizeof *session);
+  if (!session) return OCTET_OUT_OF_MEMORY;
+  session->ctx = model->ctx;
+  octet_status status = create_inner(model, options ? options : &fallback, &in, session);
+  for (size_t i = 0; i < in.n_bound; i++) oct_tensor_release(in.bound[i].tensor);
+  oct_free(in.bound);
+  oct_free(in.shapes);
+  if (status != OCTET_OK) {
+    octet_session_destroy(session);
+    return status;
+  }
+  *out = session;
+  return OCTET_OK;
+}
+
+void octet_session_destroy(octet_session *session) {
+  if (!session) return;
+  oct_session_destroy(session->inner);
+  oct_free(session->seconds);
+  oct_free(session);
+}
+
+size_t octet_session_input_count(const octet_session *session) { return oct_session_inputs(session->inner); }
+size_t octet_session_output_count(const octet_session *session) { return oct_session_outputs(session->inner); }
+
+octet_tensor octet_session_input(const octet_session *session, size_t index) {
+  if (index >= oct_session_inputs(session->inner)) return (octet_tensor){0};
+  oct_session_port port = oct_session_input(session->inner, index);
+  return oct_public_tensor(port.value, port.data, port.bytes);
+}
+
+octet_tensor octet_session_output(const octet_session *session, size_t index) {
+  if (index >= oct_session_outputs(session->inner)) return (octet_tensor){0};
+  oct_session_port port = oct_session_output(session->inner, index);
+  return oct_public_tensor(port.value, port.data, port.bytes);
+}
+
+octet_status octet_session_run(octet_session *session) { return oct_session_run(session->inner); }
+octet_status octet_session_run_profiled(octet_session *session) { return oct_session_run_profiled(session->inner, session->seconds); }
+
+size_t octet_session_layer_count(const octet_session *session) { return session->inner->graph->n_nodes; }
+
+static const char *layer_type(const oct_node_report *report) {
+  const oct_node *node = report->node;
+  const oct_value *weight = node->n_inputs > 1 ? node->inputs[1] : NULL;
+  if (report->integer && oct_node_int(node, "dynamic")) return "dynamic";
+  if (report->integer) return "int8";
+  if (oct_node_has(node, OCT_TRAIT_ACCUMULATES) && weight && weight->kind == OCT_CONSTANT && weight->quant) return "weight-only";
+  return node->n_outputs && node->outputs[0] && oct_dtype_is_float(node->outputs[0]->dtype) ? "float" : "other";
+}
+
+octet_layer octet_session_layer(const octet_session *session, size_t index) {
+  const oct_plan *plan = &session->inner->plan;
+  if (index >= session->inner->graph->n_nodes) return (octet_layer){0};
+  const oct_node_report *report = &plan->reports[index];
+  const oct_node *node = report->node, *root = plan->fusion.root[index];
+  octet_layer layer = {.name = node->name, .op = node->op->name, .type = layer_type(report), .kernel = report->kernel, .reason = report->decline};
+  layer.fused_into = root ? root->name : NULL;
+  const oct_value *out = node->n_outputs ? node->outputs[0] : NULL;
+  layer.dtype = out ? oct_dtype_name(plan->values[out->id].dtype) : "";
+  layer.rank = out ? out->shape.rank : 0;
+  for (int d = 0; d < layer.rank; d++) layer.dims[d] = out->shape.dim[d];
+  if (node->op->cost) layer.macs = node->op->cost(node).macs;
+  for (int i = 0; i < node->n_inputs; i++) {
+    const oct_tensor *t = oct_constant_of(node->inputs[i]);
+    if (!t || !oct_dtype_is_float(node->inputs[i]->dtype)) continue;
+    layer.parameters += (size_t)oct_shape_count(&t->shape);
+    layer.bytes += t->bytes;
+  }
+  for (size_t s = 0; s < session->inner->n_steps; s++)
+    if (session->inner->steps[s]->node == node) layer.seconds += session->seconds[s];
+  return layer;
+}
+
+size_t octet_session_step_count(const octet_session *session) { return session->inner->n_steps; }
+
+octet_step_info octet_session_step(const octet_session *session, size_t index) {
+  if (index >= session->inner->n_steps) return (octet_step_info){0};
+  const oct_step *step = session->inner->steps[index];
+  return (octet_step_info){step->kernel, step->node ? step->node->name : "", step->macs, session->seconds[index]};
+}
+
+size_t octet_session_arena_bytes(const octet_session *session) {
+  return session->inner->plan.arena_bytes + session->inner->plan.workspace_bytes * (size_t)session->inner->workers;
+}
+size_t octet_session_weight_bytes(const octet_session *session) { return oct_session_weight_bytes(session->inner); }
+int octet_session_boundary_count(const octet_session *session) { return session->inner->plan.boundaries; }
+
+static double milliseconds_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+#define MAX_TIMED_RUNS 200000
+
+/* Very short runs are timed in groups, so that the clock (about 25 ns) does not show. */
+octet_status octet_session_time(octet_session *session, double seconds, octet_timing *out) {
+  octet_context *ctx = session->ctx;
+  *out = (octet_timing){0};
+  double start = milliseconds_now();
+  int warm = 0;
+  do {
+    OCT_TRY(octet_session_run(session));
+    warm++;
+  } while (warm < 3 || (milliseconds_now() - start < 100 * seconds && warm < 10000));
+  double once = (milliseconds_now() - start) / warm;
+  int group = once > 0.01 ? 1 : (int)(0.01 / (once > 1e-5 ? once : 1e-5)) + 1;
+  double *times = oct_alloc(ctx, MAX_TIMED_RUNS, sizeof *times);
+  if (!times) return OCTET_OUT_OF_MEMORY;
+  size_t n = 0;
+  octet_status status = OCTET_OK;
+  double end = milliseconds_now() + 1e3 * seconds, last = milliseconds_now();
+  while (status == OCTET_OK && n < MAX_TIMED_RUNS && (last < end || n < 3)) {
+    for (int g = 0; g < group && status == OCTET_OK; g++) status = octet_session_run(session);
+    double now = milliseconds_now();
+    times[n++] = (now - last) / group;
+    last = now;
+  }
+  if (status == OCTET_OK) {
+    qsort(times, n, sizeof *times, by_value);
+    *out = (octet_timing){times[0], times[n / 2], times[n * 9 / 10], times[n * 99 / 100], n * (size_t)group};
+  }
+  oct_free(times);
+  return status;
+}

@@ -1,0 +1,268 @@
+/* softmax and log_softmax along one axis. Before opset 13 ONNX flattened to two dims at the axis; the import writes that out.
+ * 8-bit output is the rounded result of the reference on the dequantized input, bit for bit.
+ * SPDX-License-Identifier: MIT */
+#include "ops/elementwise.h"
+#include "ops/math_f32.h"
+
+static octet_status infer(octet_context *ctx, oct_node *node) {
+  const oct_value *x = node->inputs[0];
+  int64_t axis = oct_node_int(node, "axis");
+  if (x->has_shape && !oct_axis_normalize(&axis, x->shape.rank))
+    return oct_infer_fail(ctx, node, "axis %lld is out of range for an input of rank %d", (long long)axis, x->shape.rank);
+  return oct_infer_floats(ctx, node);
+}
+
+/* The tensor as [outer][n][inner], the middle one being the axis. */
+typedef struct view3 {
+  int64_t outer, n, inner;
+} view3;
+
+static view3 view_of(const oct_shape *shape, int64_t axis) {
+  view3 v = {1, 1, 1};
+  oct_axis_normalize(&axis, shape->rank);
+  for (int d = 0; d < shape->rank; d++) *(d < axis ? &v.outer : d == axis ? &v.n : &v.inner) *= shape->dim[d];
+  return v;
+}
+
+static octet_status reference_any(const oct_node *node, const oct_tensor *x, oct_tensor *y, bool logarithm) {
+  view3 v = view_of(&x->shape, oct_node_int(node, "axis"));
+  for (int64_t row = 0; row < v.outer * v.inner; row++) {
+    int64_t at = row / v.inner * v.n * v.inner + row % v.inner;
+    double max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < v.n; i++) {
+      double e = oct_get_f64(x->data, x->dtype, at + i * v.inner);
+      if (e > max) max = e;
+    }
+    for (int64_t i = 0; i < v.n; i++) sum += oct_exp(oct_get_f64(x->data, x->dtype, at + i * v.inner) - max);
+    double log_sum = logarithm ? oct_log(sum) : 0;
+    for (int64_t i = 0; i < v.n; i++) {
+      double e = oct_get_f64(x->data, x->dtype, at + i * v.inner) - max;
+      oct_set_f64(y->data, y->dtype, at + i * v.inner, logarithm ? e - log_sum : oct_exp(e) / sum);
+    }
+  }
+  return OCTET_OK;
+}
+
+static octet_status reference_softmax(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
+  (void)ctx;
+  return reference_any(node, in[0], out[0], false);
+}
+
+static octet_status reference_log_softmax(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
+  (void)ctx;
+  return reference_any(node, in[0], out[0], true);
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------------ */
+
+typedef struct softmax_params {
+  const void *x;
+  void *y;
+  view3 view;
+  bool logarithm;
+  float dequantized[256]; /* 8-bit input */
+  float scale;            /* 8-bit output */
+  int32_t zero_point;
+} softmax_params;
+
+#define LANES 16
+
+static float row_max(const float *x, size_t n) {
+  float lane[LANES], best = -INFINITY;
+  size_t i = 0;
+  for (int j = 0; j < LANES; j++) lane[j] = -INFINITY;
+  for (; i + LANES <= n; i += LANES)
+    for (int j = 0; j < LANES; j++) lane[j] = x[i + (size_t)j] > lane[j] ? x[i + (size_t)j] : lane[j];
+  for (int j = 0; j < LANES; j++) best = lane[j] > best ? lane[j] : best;
+  for (; i < n; i++) best = x[i] > best ? x[i] : best;
+  return best;
+}
+
+/* y = exp(x - max), returns the sum. */
+static float exp_row(const float *x, float *y, size_t n, float max) {
+  float lane[LANES] = {0}, sum = 0;
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    float block[LANES];
+    memcpy(block, x + i, sizeof block);
+    for (int j = 0; j < LANES; j++) block[j] = oct_exp_f32(block[j] - max);
+    for (int j = 0; j < LANES; j++) lane[j] += block[j];
+    memcpy(y + i, block, sizeof block);
+  }
+  for (int j = 0; j < LANES; j++) sum += lane[j];
+  for (; i < n; i++) sum += y[i] = oct_exp_f32(x[i] - max);
+  return sum;
+}
+
+static octet_status run_rows_f32(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx;
+  const softmax_params *p = params;
+  size_t n = (size_t)p->view.n;
+  for (size_t row = begin; row < end; row++) {
+    const float *x = (const float *)p->x + row * n;
+    float *y = (float *)p->y + row * n, max = row_max(x, n);
+    float sum = exp_row(x, p->logarithm ? workspace : y, n, max);
+    if (p->logarithm) {
+      float log_sum = (float)oct_log((double)sum);
+      for (size_t i = 0; i < n; i++) y[i] = (x[i] - max) - log_sum;
+    } else {
+      for (size_t i = 0; i < n; i++) y[i] = y[i] / sum;
+    }
+  }
+  return OCTET_OK;
+}
+
+/* Inner positions side by side do not lie together: plain loops. */
+static octet_status run_strided_f32(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const softmax_params *p = params;
+  view3 v = p->view;
+  for (size_t row = begin; row < end; row++) {
+    int64_t at = (int64_t)row / v.inner * v.n * v.inner + (int64_t)row % v.inner;
+    const float *x = (const float *)p->x + at;
+    float *y = (float *)p->y + at, max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < v.n; i++) max = x[i * v.inner] > max ? x[i * v.inner] : max;
+    for (int64_t i = 0; i < v.n; i++) sum += oct_exp_f32(x[i * v.inner] - max);
+    float log_sum = p->logarithm ? (float)oct_log((double)sum) : 0;
+    for (int64_t i = 0; i < v.n; i++) {
+      float e = x[i * v.inner] - max;
+      y[i * v.inner] = p->logarithm ? e - log_sum : oct_exp_f32(e) / sum;
+    }
+  }
+  return OCTET_OK;
+}
+
+static octet_status run_u8(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx;
+  const softmax_params *p = params;
+  view3 v = p->view;
+  double *e = workspace;
+  for (size_t row = begin; row < end; row++) {
+    int64_t at = (int64_t)row / v.inner * v.n * v.inner + (int64_t)row % v.inner;
+    const uint8_t *x = (const uint8_t *)p->x + at;
+    uint8_t *y = (uint8_t *)p->y + at, top = 0;
+    double sum = 0;
+    for (int64_t i = 0; i < v.n; i++) top = x[i * v.inner] > top ? x[i * v.inner] : top;
+    for (int64_t i = 0; i < v.n; i++) sum += e[i] = oct_exp((double)p->dequantized[x[i * v.inner]] - (double)p->dequantized[top]);
+    double log_sum = p->logarithm ? oct_log(sum) : 0;
+    for (int64_t i = 0; i < v.n; i++) {
+      double result = p->logarithm ? ((double)p->dequantized[x[i * v.inner]] - (double)p->dequantized[top]) - log_sum : e[i] / sum;
+      y[i * v.inner] = (uint8_t)oct_quantize((float)result, p->scale, p->zero_point, 0, 255);
+    }
+  }
+  return OCTET_OK;
+}
+
+static octet_status lower_any(oct_lowering *l, oct_node *node, bool logarithm) {
+  oct_value *x = node->inputs[0], *result = node->outputs[0];
+  oct_slot *in, *out;
+  if (x->dtype != OCT_F32) return oct_lower_decline(l, "no kernel for %s", oct_dtype_name(x->dtype));
+  OCT_TRY(oct_lower_stored(l, x, &in));
+  bool u8 = in->quantized && in->dtype == OCT_U8 && result->quant && oct_lower_dtype(l, result) == OCT_U8;
+  oct_dtype dtype = u8 ? OCT_U8 : OCT_F32;
+  OCT_TRY(oct_lower_input(l, x, dtype, OCT_LAYOUT_PLAIN, NULL, &in));
+  OCT_TRY(oct_lower_output(l, result, dtype, OCT_LAYOUT_PLAIN, &out));
+  softmax_params *p;
+  oct_step *step;
+  view3 v = view_of(&x->shape, oct_node_int(node, "axis"));
+  oct_step_fn run = u8 ? run_u8 : v.inner == 1 ? run_rows_f32 : run_strided_f32;
+  OCT_TRY(oct_lower_step(l, node, u8 ? "softmax_u8" : "softmax_f32", run, sizeof *p, &p, &step));
+  step->in_place = true;
+  p->view = v;
+  p->logarithm = logarithm;
+  p->scale = out->scale;
+  p->zero_point = out->zero_point;
+  for (int32_t q = 0; u8 && q < 256; q++) p->dequantized[q] = oct_dequantize(q, in->scale, in->zero_point);
+  step->workspace_bytes = u8 ? (size_t)v.n * sizeof(double) : logarithm ? (size_t)v.n * sizeof(float) : 0;
+  step->units = v.n > 0 ? (size_t)(v.outer * v.inner) : 0;
+  step->grain = v.n > 0 && v.n < 1024 ? (size_t)(1024 / v.n) : 1;
+  OCT_TRY(oct_lower_read(l, step, &p->x, in));
+  return oct_lower_write(l, step, &p->y, out);
+}
+
+static octet_status lower_softmax(oct_lowering *l, oct_node *node) { return lower_any(l, node, false); }
+static octet_status lower_log_softmax(oct_lowering *l, oct_node *node) { return lower_any(l, node, true); }
+
+/* ---- Import before opset 13 ----------------------------------------------------------------------------------------- */
+
+static const char *const axis_only[] = {"axis", NULL};
+
+/* The shape of `x` as an i64 value: a constant when it is known. */
+static octet_status shape_value(oct_importer *importer, const oct_foreign_node *foreign, oct_value *x, oct_value **out) {
+  if (x->has_shape && oct_shape_known(&x->shape))
+    return oct_graph_constant_i64(importer->ctx, importer->graph, NULL, x->shape.dim, (size_t)x->shape.rank, out);
+  oct_node *node;
+  OCT_TRY(oct_import_node(importer, foreign, "shape", &x, 1, 1, &node));
+  *out = node->outputs[0];
+  return oct_node_infer(importer->ctx, node);
+}
+
+static octet_status import_flattening(oct_importer *importer, const oct_foreign_node *foreign, const char *op) {
+  octet_context *ctx = importer->ctx;
+  oct_value *x = oct_foreign_input(foreign, 0), *pair[2];
+  int64_t axis = oct_foreign_int(foreign, "axis", 1), normalized = axis;
+  oct_node *node, *back;
+  if (!x) return oct_import_unsupported(importer, foreign, "the input is absent");
+  bool last = x->has_shape && oct_axis_normalize(&normalized, x->shape.rank) && normalized == x->shape.rank - 1;
+  if (last) {
+    OCT_TRY(oct_import_node(importer, foreign, op, &x, 1, 1, &node));
+    OCT_TRY(oct_node_set_int(ctx, importer->graph, node, "axis", -1));
+    OCT_TRY(oct_import_attributes(importer, foreign, node, axis_only));
+    return oct_import_finish(importer, foreign, node);
+  }
+  OCT_TRY(oct_import_node(importer, foreign, "flatten", &x, 1, 1, &node));
+  OCT_TRY(oct_node_set_int(ctx, importer->graph, node, "axis", axis));
+  OCT_TRY(oct_node_infer(ctx, node));
+  OCT_TRY(oct_import_node(importer, foreign, op, node->outputs, 1, 1, &node));
+  OCT_TRY(oct_node_set_int(ctx, importer->graph, node, "axis", -1));
+  OCT_TRY(oct_import_attributes(importer, foreign, node, axis_only));
+  OCT_TRY(oct_node_infer(ctx, node));
+  pair[0] = node->outputs[0];
+  OCT_TRY(shape_value(importer, foreign, x, &pair[1]));
+  OCT_TRY(oct_import_node(importer, foreign, "reshape", pair, 2, 1, &back));
+  return oct_import_finish(importer, foreign, back);
+}
+
+static octet_status import_softmax(oct_importer *importer, const oct_foreign_node *foreign) { return import_flattening(importer, foreign, "softmax"); }
+static octet_status import_log_softmax(oct_importer *importer, const oct_foreign_node *foreign) {
+  return import_flattening(importer, foreign, "log_softmax");
+}
+
+static const oct_attribute_spec attributes[] = {{"axis", OCT_ATTRIBUTE_INT, false, "-1", 0, 0, "along which the results sum to 1"}, {0}};
+
+static const char *const cases[] = {"in=f32[1,10]", "in=f32[3,17]", "in=f32[2,5,4] attr:axis=1", "in=f32[2,3,4] attr:axis=0", "in=f16[2,5]", "in=f32[1,1000]",
+                                    NULL};
+
+const oct_op oct_op_softmax = {
+  .name = "softmax",
+  .summary = "e^x over its sum along an axis",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .min_outputs = 1,
+  .max_outputs = 1,
+  .attributes = attributes,
+  .infer = infer,
+  .reference = reference_softmax,
+  .lower = lower_softmax,
+  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_FIXED, .fixed_low = 0, .fixed_high = 1},
+  .imports = (const oct_import_row[]){{"onnx", "Softmax", 7, 12, import_softmax}, {"onnx", "Softmax", 13, 0, NULL}, {0}},
+  .exports = OCT_ONNX_EXPORT("Softmax"),
+  .cases = cases,
+};
+
+const oct_op oct_op_log_softmax = {
+  .name = "log_softmax",
+  .summary = "logarithm of softmax",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .min_outputs = 1,
+  .max_outputs = 1,
+  .attributes = attributes,
+  .infer = infer,
+  .reference = reference_log_softmax,
+  .lower = lower_log_softmax,
+  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
+  .imports = (const oct_import_row[]){{"onnx", "LogSoftmax", 7, 12, import_log_softmax}, {"onnx", "LogSoftmax", 13, 0, NULL}, {0}},
+  .exports = OCT_ONNX_EXPORT("LogSoftmax"),
+  .cases = cases,
+};
