@@ -33,7 +33,8 @@ void octet_model_destroy(octet_model *model) {
   if (!model) return;
   oct_graph_destroy(model->graph);
   oct_packed_release(model->cache);
-  oct_quantize_report_destroy(model->report);
+  if (model->report) oct_quantize_report_free(model->report);
+  oct_free(model->report);
   oct_free(model);
 }
 

@@ -192,6 +192,7 @@ typedef struct octet_quantize_options {
   bool per_tensor;      /* one weight scale per layer instead of one per output channel */
   bool symmetric;       /* activations with the zero point in the middle */
   const char *io;       /* "float" "int8" "uint8" */
+  double percentile;    /* of the observer "percentile", in percent; 0: 99.99 */
   bool strict;          /* OCTET_NOT_INTEGER with the list of operators that would stay float */
   const char *const *keep_float; /* names of nodes or values */
   size_t n_keep_float;
@@ -199,8 +200,6 @@ typedef struct octet_quantize_options {
   size_t batch;         /* samples per calibration run; 0: chosen */
 } octet_quantize_options;
 OCTET_API octet_quantize_options octet_quantize_options_default(void);
-
-typedef struct octet_report octet_report; /* what quantization did; kept with the quantized model */
 
 /* Everything in one call. `data` may be NULL for modes without calibration; its current draw is used. */
 OCTET_API octet_status octet_quantize(const octet_model *model, octet_dataset *data, const octet_quantize_options *options, octet_model **out);
@@ -213,15 +212,36 @@ OCTET_API octet_status octet_calibration_observe(octet_calibration *calibration,
 OCTET_API octet_status octet_calibration_convert(octet_calibration *calibration, octet_model **out);
 OCTET_API void octet_calibration_destroy(octet_calibration *calibration);
 
-/* Layers of a model that octet_quantize() made (or that was read quantized): how each is computed and why. */
+/* What octet_quantize() or octet_calibration_convert() did, layer by layer; zero layers for models that were read. Strings live as long as the model. */
 typedef struct octet_quantized_layer {
   const char *name, *op;
   const char *type;      /* "int8" "float" "float16" "dynamic" "weight-only" */
+  const char *weights;   /* "int8 per channel", ..., or NULL */
   const char *reason;    /* why float, or NULL */
-  double clipped;        /* share of observed values outside the chosen range */
+  bool island;           /* float, and integer layers come after it */
+  bool fused;            /* part of another layer's step */
+  size_t bytes;          /* weights, bias, parameters */
+  double weight_sqnr_db; /* of the 8-bit weights; NaN without */
+  double clipped;        /* share of observed values outside the output's range; NaN when not observed */
 } octet_quantized_layer;
 OCTET_API size_t octet_model_quantized_layer_count(const octet_model *model);
 OCTET_API octet_quantized_layer octet_model_quantized_layer(const octet_model *model, size_t index);
+/* Conversions between integers and floats inside the graph; -1: not known. */
+OCTET_API int octet_model_quantized_boundaries(const octet_model *model);
+
+/* What was seen of a value and chosen for it, and what another observer would have chosen. */
+typedef struct octet_quantized_value {
+  const char *name;
+  float low, high, scale; /* seen; chosen */
+  int zero_point;
+  const char *observer;   /* whose range it is; "given", "fixed" or "content" */
+  double clipped, sqnr_db;
+} octet_quantized_value;
+OCTET_API size_t octet_model_quantized_value_count(const octet_model *model);
+OCTET_API octet_quantized_value octet_model_quantized_value(const octet_model *model, size_t index);
+/* The same value as `observer` would have it; false when it was not observed or the observer is unknown. */
+OCTET_API bool octet_model_quantized_alternative(const octet_model *model, size_t index, const char *observer, double *low, double *high, double *clipped,
+                                                 double *sqnr_db);
 
 /* ---- Comparing a float model with its quantized form ---------------------------------------------------------------- */
 
@@ -233,18 +253,17 @@ typedef struct octet_output_difference {
 typedef struct octet_layer_difference {
   const char *name, *op, *type;
   double sqnr_db;       /* with everything before it quantized too */
-  double sqnr_alone_db; /* only this layer quantized; NaN when not asked for */
-  double clipped;
+  double sqnr_alone_db; /* only this layer quantized; NaN when it is float */
+  double clipped;       /* share of the float values outside the output's 8-bit range; NaN when it has none */
+  const char *reason;   /* why float, or NULL */
+  bool island;          /* stays float between integers */
 } octet_layer_difference;
-OCTET_API octet_status octet_compare(const octet_model *reference, const octet_model *quantized, octet_dataset *data, size_t limit, bool alone,
-                                     octet_comparison **out);
+OCTET_API octet_status octet_compare(const octet_model *reference, const octet_model *quantized, octet_dataset *data, size_t limit, octet_comparison **out);
 OCTET_API void octet_comparison_destroy(octet_comparison *comparison);
 OCTET_API size_t octet_comparison_output_count(const octet_comparison *comparison);
 OCTET_API octet_output_difference octet_comparison_output(const octet_comparison *comparison, size_t index);
 OCTET_API size_t octet_comparison_layer_count(const octet_comparison *comparison);
 OCTET_API octet_layer_difference octet_comparison_layer(const octet_comparison *comparison, size_t index);
-OCTET_API size_t octet_comparison_island_count(const octet_comparison *comparison); /* operators that stay float between integers */
-OCTET_API const char *octet_comparison_island(const octet_comparison *comparison, size_t index);
 OCTET_API size_t octet_comparison_warning_count(const octet_comparison *comparison);
 OCTET_API const char *octet_comparison_warning(const octet_comparison *comparison, size_t index);
 
@@ -276,10 +295,12 @@ typedef struct octet_operator_info {
   const char *name, *summary;
   bool has_lowering;           /* own fast form; else the reference runs it */
   const char *quantization;    /* "integer" "table" "moves" "float" "none" */
-  const char *onnx_import, *onnx_export; /* foreign names, comma-separated; "" if none */
+  const char *onnx_import, *onnx_export; /* first foreign name; NULL if none */
 } octet_operator_info;
 OCTET_API size_t octet_operator_count(void);
 OCTET_API octet_operator_info octet_operator(size_t index);
+/* Foreign name of the operator's import row `row`; NULL after the last. The same name may come more than once (operator-set versions). */
+OCTET_API const char *octet_operator_import(size_t index, size_t row);
 OCTET_API size_t octet_kernel_count(void);
 OCTET_API const char *octet_kernel_name(size_t index);
 

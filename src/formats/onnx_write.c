@@ -43,13 +43,21 @@ static octet_status check_operators(oct_onnx_writer *writer) {
   return count ? oct_fail(writer->ctx, OCTET_UNSUPPORTED, "%zu node%s cannot be written as ONNX: %s", count, count == 1 ? "" : "s", text) : OCTET_OK;
 }
 
-/* The oldest operator set and IR version that have all that is written. */
-static int choose_version(const oct_graph *graph) {
+static bool is_16_bit(oct_dtype dtype) { return dtype == OCT_I16 || dtype == OCT_U16; }
+
+/* Operator set 21 brought 16-bit quantization and scales of other types than f32. */
+static bool needs_21(const oct_graph *graph) {
   for (size_t i = 0; i < graph->n_values; i++) {
     const oct_quant *q = oct_onnx_quant_of(graph->values[i]);
-    if (q && (q->dtype == OCT_I16 || q->dtype == OCT_U16)) return 21;
+    if (q && is_16_bit(q->dtype)) return true;
   }
-  return 18;
+  for (size_t i = 0; i < graph->n_nodes; i++) {
+    const oct_node *node = graph->nodes[i];
+    if (!oct_op_has(node->op, OCT_TRAIT_QUANTIZE) && !oct_op_has(node->op, OCT_TRAIT_DEQUANTIZE)) continue;
+    if (is_16_bit(node->inputs[0]->dtype) || is_16_bit(node->outputs[0]->dtype)) return true;
+    if (node->n_inputs > 1 && node->inputs[1] && node->inputs[1]->dtype != OCT_F32) return true;
+  }
+  return false;
 }
 
 /* ---- Values ---- */
@@ -180,7 +188,7 @@ static octet_status write_model(oct_onnx_writer *writer, const char *path) {
   return status;
 }
 
-static octet_status prepare(oct_onnx_writer *writer, const oct_graph *graph) {
+static octet_status prepare(oct_onnx_writer *writer, const oct_graph *graph, int version) {
   octet_context *ctx = writer->ctx;
   OCT_TRY(oct_graph_copy(ctx, graph, &writer->graph));
   OCT_TRY(oct_graph_compact(ctx, writer->graph));
@@ -192,16 +200,15 @@ static octet_status prepare(oct_onnx_writer *writer, const oct_graph *graph) {
   if (!writer->names || !writer->written || !writer->is_output || !writer->widen) return OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; i < writer->graph->n_outputs; i++) writer->is_output[writer->graph->outputs[i]->id] = true;
   find_widened(writer);
-  writer->exporter = (oct_exporter){.ctx = ctx, .graph = writer->graph, .format = "onnx", .version = choose_version(writer->graph), .user = writer,
+  writer->exporter = (oct_exporter){.ctx = ctx, .graph = writer->graph, .format = "onnx", .version = version, .user = writer,
                                     .emit = oct_onnx_emit, .name_of = oct_onnx_name_of, .constant = oct_onnx_constant};
   return OCTET_OK;
 }
 
-octet_status oct_onnx_write(octet_context *ctx, const oct_graph *graph, const char *path) {
+static octet_status write_version(octet_context *ctx, const oct_graph *graph, const char *path, int version) {
   oct_onnx_writer writer = {.ctx = ctx, .nodes = oct_strbuf_make(ctx), .initializers = oct_strbuf_make(ctx)};
-  octet_status status = prepare(&writer, graph);
+  octet_status status = prepare(&writer, graph, version);
   if (status == OCTET_OK) status = write_model(&writer, path);
-  if (status != OCTET_OK) oct_fail_prefix(ctx, "%s", path);
   for (size_t i = 0; i < writer.n_chunks; i++) oct_tensor_release((oct_tensor *)(uintptr_t)writer.chunks[i].tensor);
   for (size_t i = 0; i < writer.n_shared; i++) oct_tensor_release(writer.shared[i].tensor);
   oct_free(writer.chunks);
@@ -214,4 +221,12 @@ octet_status oct_onnx_write(octet_context *ctx, const oct_graph *graph, const ch
   oct_strbuf_free(&writer.initializers);
   oct_graph_destroy(writer.graph);
   return status;
+}
+
+/* Set 18 for as many readers as possible; 21 where the graph has what came later (an operator's export says so). */
+octet_status oct_onnx_write(octet_context *ctx, const oct_graph *graph, const char *path) {
+  octet_status status = OCTET_UNSUPPORTED;
+  if (!needs_21(graph)) status = write_version(ctx, graph, path, 18);
+  if (status == OCTET_UNSUPPORTED) status = write_version(ctx, graph, path, 21);
+  return status == OCTET_OK ? status : oct_fail_prefix(ctx, "%s", path);
 }

@@ -85,8 +85,8 @@ static octet_status export_cast(oct_exporter *exporter, const oct_node *node) {
 
 static const oct_attribute_spec attributes[] = {{"to", OCT_ATTRIBUTE_STRING, true, NULL, 0, 0, "element type: f32, f16, i64, bool, ..."}, {0}};
 
-static const char *const cases[] = {"in=f32[3,5] attr:to=\"f16\"", "in=f16[7] attr:to=\"f32\"", "in=f32[9] attr:to=\"i32\"", "in=i64[4] attr:to=\"u8\"",
-                                    "in=f32[4] attr:to=\"bool\"",  "in=f32[2,2] attr:to=\"bf16\"", NULL};
+static const char *const cases[] = {"in=f32[3,5] attr:to=f16", "in=f16[7] attr:to=f32", "in=f32[9] attr:to=i32", "in=i64[4] attr:to=u8",
+                                    "in=f32[4] attr:to=bool",  "in=f32[2,2] attr:to=bf16", NULL};
 static const char *const like_cases[] = {"in=f32[3,5],f16[1]", "in=i32[4],f32[2]", NULL};
 
 const oct_op oct_op_cast = {

@@ -6,6 +6,8 @@ static octet_status infer_any(octet_context *ctx, oct_node *node, bool to_space)
   const oct_value *x = node->inputs[0];
   int64_t b = oct_node_int(node, "blocksize");
   char text[OCT_SHAPE_TEXT];
+  const char *mode = oct_node_string(node, "mode");
+  if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0) return oct_infer_fail(ctx, node, "mode is '%s'; it must be DCR or CRD", mode);
   if (!x->has_shape) {
     oct_infer_set(node->outputs[0], x->dtype, NULL);
     return OCTET_OK;
@@ -28,7 +30,7 @@ static octet_status infer_any(octet_context *ctx, oct_node *node, bool to_space)
 /* The copy between the small image (few pixels, many channels) and the large one; from small to large when to_space. */
 static oct_copy make_copy(const oct_node *node, bool to_space, const oct_shape *large, const int64_t small[OCT_MAX_RANK], const int64_t big[OCT_MAX_RANK]) {
   int64_t b = oct_node_int(node, "blocksize"), c = large->dim[1];
-  bool by_channel = to_space && strcmp(oct_node_string(node, "mode"), "CRD") == 0;
+  bool by_channel = strcmp(oct_node_string(node, "mode"), "CRD") == 0;
   /* n, c, y, block row, x, block column */
   oct_copy copy = {.shape = oct_shape_of(6, large->dim[0], c, large->dim[2] / b, b, large->dim[3] / b, b)};
   int64_t few[6] = {small[0], by_channel ? small[1] * b * b : small[1], small[2], by_channel ? small[1] * b : small[1] * b * c,
@@ -59,11 +61,7 @@ static octet_status lower_any(oct_lowering *l, oct_node *node, bool to_space) {
   return oct_movement_step(l, node, &copy, in, out, table);
 }
 
-static octet_status infer_d2s(octet_context *ctx, oct_node *node) {
-  const char *mode = oct_node_string(node, "mode");
-  if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0) return oct_infer_fail(ctx, node, "mode is '%s'; it must be DCR or CRD", mode);
-  return infer_any(ctx, node, true);
-}
+static octet_status infer_d2s(octet_context *ctx, oct_node *node) { return infer_any(ctx, node, true); }
 static octet_status infer_s2d(octet_context *ctx, oct_node *node) { return infer_any(ctx, node, false); }
 static octet_status reference_d2s(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   (void)ctx;
@@ -76,21 +74,27 @@ static octet_status reference_s2d(octet_context *ctx, const oct_node *node, cons
 static octet_status lower_d2s(oct_lowering *l, oct_node *node) { return lower_any(l, node, true); }
 static octet_status lower_s2d(oct_lowering *l, oct_node *node) { return lower_any(l, node, false); }
 
-static const oct_attribute_spec d2s_attributes[] = {
+static const oct_attribute_spec attributes[] = {
     {"blocksize", OCT_ATTRIBUTE_INT, true, NULL, 1, 65536, "pixels of a block's side"},
     {"mode", OCT_ATTRIBUTE_STRING, false, "DCR", 0, 0, "which part of the channel number is the block: DCR the high one, CRD the low one"},
-    {NULL, OCT_ATTRIBUTE_INT, false, NULL, 0, 0, NULL},
-};
-static const oct_attribute_spec s2d_attributes[] = {
-    {"blocksize", OCT_ATTRIBUTE_INT, true, NULL, 1, 65536, "pixels of a block's side"},
     {NULL, OCT_ATTRIBUTE_INT, false, NULL, 0, 0, NULL},
 };
 static const oct_import_row d2s_imports[] = {{"onnx", "DepthToSpace", 1, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row d2s_exports[] = {{"onnx", "DepthToSpace", NULL}, {NULL, NULL, NULL}};
 static const oct_import_row s2d_imports[] = {{"onnx", "SpaceToDepth", 1, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
-static const oct_export_row s2d_exports[] = {{"onnx", "SpaceToDepth", NULL}, {NULL, NULL, NULL}};
+/* ONNX's SpaceToDepth has a mode since operator set 28; DCR is what it always did. */
+static octet_status export_s2d(oct_exporter *exporter, const oct_node *node) {
+  if (strcmp(oct_node_string(node, "mode"), "DCR") != 0 && exporter->version < 28)
+    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': space_to_depth with mode CRD is not in ONNX operator set %d", node->name, exporter->version);
+  oct_attribute size = {.name = "blocksize", .type = OCT_ATTRIBUTE_INT, .i = oct_node_int(node, "blocksize")};
+  oct_node copy = *node;
+  if (exporter->version < 28) copy.attributes = &size, copy.n_attributes = 1;
+  return oct_export_default(exporter, &copy, "SpaceToDepth");
+}
+
+static const oct_export_row s2d_exports[] = {{"onnx", "SpaceToDepth", export_s2d}, {NULL, NULL, NULL}};
 static const char *const d2s_cases[] = {"in=f32[1,8,2,3] attr:blocksize=2", "in=f32[2,18,3,2] attr:blocksize=3 mode=CRD", NULL};
-static const char *const s2d_cases[] = {"in=f32[1,2,4,6] attr:blocksize=2", NULL};
+static const char *const s2d_cases[] = {"in=f32[1,2,4,6] attr:blocksize=2", "in=f32[1,2,6,3] attr:blocksize=3 mode=CRD", NULL};
 
 const oct_op oct_op_depth_to_space = {
     .name = "depth_to_space",
@@ -100,7 +104,7 @@ const oct_op oct_op_depth_to_space = {
     .max_inputs = 1,
     .min_outputs = 1,
     .max_outputs = 1,
-    .attributes = d2s_attributes,
+    .attributes = attributes,
     .infer = infer_d2s,
     .reference = reference_d2s,
     .lower = lower_d2s,
@@ -118,7 +122,7 @@ const oct_op oct_op_space_to_depth = {
     .max_inputs = 1,
     .min_outputs = 1,
     .max_outputs = 1,
-    .attributes = s2d_attributes,
+    .attributes = attributes,
     .infer = infer_s2d,
     .reference = reference_s2d,
     .lower = lower_s2d,

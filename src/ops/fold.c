@@ -65,12 +65,14 @@ static octet_status fold_node(octet_context *ctx, oct_graph *graph, oct_node *no
   return OCTET_OK;
 }
 
-octet_status oct_fold_constants(octet_context *ctx, oct_graph *graph) {
+octet_status oct_fold_constants(octet_context *ctx, oct_graph *graph) { return oct_fold_constants_except(ctx, graph, NULL, NULL); }
+
+octet_status oct_fold_constants_except(octet_context *ctx, oct_graph *graph, bool (*keep)(const oct_node *node, void *user), void *user) {
   OCT_TRY(oct_graph_compact(ctx, graph));
   for (size_t i = 0; i < graph->n_nodes; i++) {
     oct_node *node = graph->nodes[i];
     OCT_TRY(oct_node_infer(ctx, node));
-    if (foldable(node)) OCT_TRY(fold_node(ctx, graph, node)); /* left without outputs: pruned below */
+    if (foldable(node) && !(keep && keep(node, user))) OCT_TRY(fold_node(ctx, graph, node)); /* left without outputs: pruned below */
   }
   return oct_graph_prune(ctx, graph);
 }

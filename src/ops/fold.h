@@ -9,5 +9,7 @@
  * prunes afterwards. Results over 2^28 elements stay nodes. Quantized constants pass through movement operators as integers; other
  * operators do not fold over them. */
 octet_status oct_fold_constants(octet_context *ctx, oct_graph *graph);
+/* Same, but for nodes of which `keep` says true (they stay, and so does what depends on them). */
+octet_status oct_fold_constants_except(octet_context *ctx, oct_graph *graph, bool (*keep)(const oct_node *node, void *user), void *user);
 
 #endif

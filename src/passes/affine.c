@@ -1,5 +1,7 @@
 /* Per-channel factors and shifts into the weights and bias of the convolution, gemm or matmul before them.
  * SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
 #include "passes/rewrite.h"
 
 const oct_tensor *oct_float_constant(const oct_value *v) {
@@ -39,6 +41,14 @@ static bool is_plain(const oct_node *node) {
   return strcmp(node->op->name, "conv") == 0;
 }
 
+/* One number per output channel; gemm takes one for all, too. */
+static bool bias_fits(const oct_node *node, const oct_tensor *bias, int64_t channels) {
+  if (!bias) return false;
+  if (oct_op_has(node->op, OCT_TRAIT_CHANNELS_LAST)) return bias->shape.rank == 1 && bias->shape.dim[0] == channels;
+  const oct_shape *out = &node->outputs[0]->shape;
+  return oct_per_channel(bias, out, out->rank - 1) != 0;
+}
+
 bool oct_affine_target(const oct_node *node, int64_t *channels) {
   if (!oct_node_has(node, OCT_TRAIT_ACCUMULATES) || node->n_inputs < 2 || !node->inputs[1] || !node->outputs[0]) return false;
   if (node->outputs[0]->quant || node->outputs[0]->dtype != OCT_F32 || !is_plain(node)) return false;
@@ -47,12 +57,9 @@ bool oct_affine_target(const oct_node *node, int64_t *channels) {
   if (!weights || axis < 0 || over < 0 || over >= weights->shape.rank) return false;
   *channels = weights->shape.dim[over];
   if (*channels < 1 || node->outputs[0]->shape.dim[axis] != *channels) return false;
-  if (node->n_inputs < 3 || !node->inputs[2]) return true;
-  const oct_tensor *bias = oct_float_constant(node->inputs[2]);
-  return bias && oct_per_channel(bias, &node->outputs[0]->shape, axis == 1 && bias->shape.rank == 1 ? node->outputs[0]->shape.rank - 1 : axis) != 0;
+  return node->n_inputs < 3 || !node->inputs[2] || bias_fits(node, oct_float_constant(node->inputs[2]), *channels);
 }
 
-/* Bias of one number, or of one per channel: conv's [M] counts channels whatever the rank. */
 static double bias_at(const oct_tensor *bias, int64_t c) {
   return bias ? oct_get_f64(bias->data, bias->dtype, oct_shape_count(&bias->shape) == 1 ? 0 : c) : 0;
 }
@@ -92,7 +99,7 @@ static octet_status shift_bias(oct_rewrite *rw, oct_node *node, int64_t channels
   oct_tensor *fresh;
   char name[160];
   OCT_TRY(oct_tensor_create(rw->ctx, OCT_F32, &shape, &fresh));
-  for (int64_t c = 0; c < channels; c++) ((float *)fresh->data)[c] = (float)(bias_at(bias, c) * (factor ? factor[c] : 1) + shift[c]);
+  for (int64_t c = 0; c < channels; c++) ((float *)fresh->data)[c] = (float)(bias_at(bias, c) * (factor ? factor[c] : 1) + (shift ? shift[c] : 0));
   snprintf(name, sizeof name, "%.140s.bias", node->name);
   return set_constant(rw, node, 2, old ? old->name : name, fresh);
 }
@@ -101,7 +108,8 @@ octet_status oct_fold_affine(oct_rewrite *rw, oct_node *node, int64_t channels, 
   if (factor) OCT_TRY(scale_weights(rw, node, channels, factor));
   if (shift && strcmp(node->op->name, "matmul") == 0 && (node->op = oct_op_find("gemm")) == NULL)
     return oct_fail(rw->ctx, OCTET_GRAPH, "node \"%s\": operator gemm is not there", node->name);
-  if (shift) OCT_TRY(shift_bias(rw, node, channels, factor, shift));
+  bool has_bias = node->n_inputs > 2 && node->inputs[2];
+  if (shift || has_bias) OCT_TRY(shift_bias(rw, node, channels, factor, shift));
   rw->changed = true;
   return OCTET_OK;
 }

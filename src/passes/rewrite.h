@@ -45,7 +45,7 @@ int oct_channel_axis(const oct_node *node);
 /* true when weights and bias of the node are float constants that can be changed per output channel, and nothing rounds its output; *channels = their count. */
 bool oct_affine_target(const oct_node *node, int64_t *channels);
 /* Makes the node compute factor[c] * y + shift[c] instead of y, in double, rounded once to f32: new weight and bias constants (weights and biases that other
- * nodes use are left to them). `factor` NULL: 1. Numbers over 1 per channel; matmul becomes gemm. */
+ * nodes use are left to them). `factor` NULL: 1; `shift` NULL: 0. A matmul that gets a bias becomes a gemm. */
 octet_status oct_fold_affine(oct_rewrite *rw, oct_node *node, int64_t channels, const double *factor, const double *shift);
 
 #endif

@@ -148,8 +148,7 @@ static octet_status start_probe(oct_calibration *c) {
   return status;
 }
 
-static octet_status take_in(void *user, const oct_probe_run *run) {
-  oct_calibration *c = user;
+static octet_status take_in(oct_calibration *c, const oct_probe_run *run) {
   for (size_t i = 0; i < run->count; i++) {
     const oct_value *v = oct_graph_find(c->graph, run->values[i].name);
     oct_observer *o = v ? c->values[v->id].observer : NULL;
@@ -163,5 +162,12 @@ static octet_status take_in(void *user, const oct_probe_run *run) {
 octet_status oct_calibration_observe(oct_calibration *c, const oct_named_tensor *inputs, size_t count) {
   if (!c->wants_data) return OCTET_OK;
   OCT_TRY(start_probe(c));
-  return oct_probe_feed(c->probe, inputs, count, true, take_in, c);
+  oct_probe_pieces pieces;
+  OCT_TRY(oct_probe_batch(c->probe, inputs, count, true, &pieces));
+  for (size_t begin = 0, n = 0; oct_probe_next(&pieces, &begin, &n);) {
+    oct_probe_run run;
+    OCT_TRY(oct_probe_run_piece(c->probe, inputs, count, &pieces, begin, n, &run));
+    OCT_TRY(take_in(c, &run));
+  }
+  return OCTET_OK;
 }

@@ -92,6 +92,7 @@ octet_status oct_realize(oct_conversion *conversion);
 octet_status oct_realize_weights(oct_conversion *conversion);
 octet_status oct_realize_operands(oct_conversion *conversion);
 octet_status oct_realize_io(oct_conversion *conversion);
+octet_status oct_set_parameters(octet_context *ctx, oct_graph *graph, oct_value *v, oct_parameters p, bool is_signed);
 octet_status oct_realize_weight_modes(oct_conversion *conversion);
 
 /* verdict.c: plans the quantized graph and compares with what was intended. *changed: some node was forced float. */

@@ -17,7 +17,7 @@ typedef struct oct_probed_value {
   size_t elements;
 } oct_probed_value;
 
-/* What one run shows: the probed values, then the graph's own outputs (other than f32 without data), in order. */
+/* What one run shows: the probed values, then the graph's own outputs (without data unless f32), in order. */
 typedef struct oct_probe_run {
   const oct_probed_value *values;
   size_t count;   /* probed values, as given to create */
@@ -26,10 +26,18 @@ typedef struct oct_probe_run {
   const oct_session *session;
 } oct_probe_run;
 
-typedef octet_status (*oct_probe_fn)(void *user, const oct_probe_run *run);
+/* How a batch is to be run: samples [0, total) in pieces of `piece` samples; the last piece may overlap the one before. */
+typedef struct oct_probe_pieces {
+  size_t total, piece;
+} oct_probe_pieces;
 
-/* Checks the tensors against the graph's inputs (`finite`: floats must be finite) and runs them in pieces: of the declared batch size where the graph
- * has one, else of a size that keeps memory small. `seen` is called after each piece. */
-octet_status oct_probe_feed(oct_probe *probe, const oct_named_tensor *inputs, size_t count, bool finite, oct_probe_fn seen, void *user);
+/* Checks the tensors against the graph's inputs (`finite`: floats must be finite). The piece is the declared batch size where the graph has one, else
+ * what keeps memory small. Tensors without a common first dim are one sample. */
+octet_status oct_probe_batch(oct_probe *probe, const oct_named_tensor *inputs, size_t count, bool finite, oct_probe_pieces *out);
+/* Runs samples [begin, begin + n) of a checked batch. `out` is valid until the next run. */
+octet_status oct_probe_run_piece(oct_probe *probe, const oct_named_tensor *inputs, size_t count, const oct_probe_pieces *pieces, size_t begin, size_t n,
+                                 oct_probe_run *out);
+/* The first sample of the piece after `begin`, and how many samples it has; false when there is none. Start with *begin = 0, *n = 0. */
+bool oct_probe_next(const oct_probe_pieces *pieces, size_t *begin, size_t *n);
 
 #endif

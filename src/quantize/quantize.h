@@ -1,4 +1,4 @@
-/* Quantization of a float graph: prepare, observe, convert, compare - and oct_quantize(), which does the first three.
+/* Quantization of a float graph: prepare, observe, convert, compare - and oct_quantize_graph(), which does the first three.
  *
  * What comes out is a graph in which values carry parameters (ir/graph.h); nothing is fused or dropped, so activations survive whatever is
  * kept float. Decisions and their reasons are data (oct_quantize_report), not printouts.
@@ -139,7 +139,7 @@ octet_status oct_calibration_convert(oct_calibration *calibration, oct_graph **o
 typedef octet_status (*oct_batch_fn)(octet_context *ctx, void *user, size_t index, const oct_named_tensor **inputs, size_t *count);
 
 /* prepare, observe all batches, convert. `batches` may be NULL for modes that need no data. */
-octet_status oct_quantize(octet_context *ctx, const oct_graph *graph, const oct_quantize_options *options, oct_batch_fn batches, void *user, oct_graph **out,
+octet_status oct_quantize_graph(octet_context *ctx, const oct_graph *graph, const oct_quantize_options *options, oct_batch_fn batches, void *user, oct_graph **out,
                           oct_quantize_report *report);
 
 /* ---- Comparison --------------------------------------------------------------------------------------------------- */
