@@ -14,7 +14,7 @@ typedef struct tally {
 } tally;
 
 static bool is_case(const char *folder) {
-  char path[4096];
+  char path[4200];
   struct stat s;
   snprintf(path, sizeof path, "%s/model.onnx", folder);
   return stat(path, &s) == 0;

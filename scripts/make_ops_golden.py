@@ -1,4 +1,4 @@
-"""Writes tests/data/ops_spatial.txt and tests/data/ops_movement.txt: small operator cases with the outputs that onnx.reference gives.
+"""Writes tests/data/ops/spatial.txt and tests/data/ops/movement.txt: small operator cases with the outputs that onnx.reference gives.
 usage: python scripts/make_ops_golden.py   (needs numpy and onnx)
 A case is: "case OP ATTRIBUTES...", then a line "input"/"constant"/"absent"/"output" DTYPE DIMS VALUES... each, then "end".
 SPDX-License-Identifier: MIT"""
@@ -31,7 +31,7 @@ def bytes_(dtype, *shape):
 def array_line(kind, a):
     a = np.asarray(a)
     values = a.ravel()
-    text = " ".join(repr(float(v)) if a.dtype == np.float32 and np.isfinite(v) else "%d" % v for v in values)
+    text = " ".join(str(v) if a.dtype == np.float32 and np.isfinite(v) else "%d" % v for v in values)
     return "%s %s %s %s" % (kind, NAMES[str(a.dtype)], ",".join(map(str, a.shape)) or "-", text)
 
 
@@ -99,7 +99,7 @@ def spatial(o):
         case(o, kind, name, dict(kernel_shape=[2, 2], dilations=[2, 2]), [floats(1, 1, 5, 5)])
         case(o, kind, name, dict(kernel_shape=[3], auto_pad="SAME_UPPER", strides=[2]), [floats(1, 2, 7)])
         case(o, kind, name, dict(kernel_shape=[2, 2, 2]), [floats(1, 1, 3, 3, 3)])
-    case(o, "max_pool", "MaxPool", dict(kernel_shape=[2, 2], strides=[1, 1], storage_order=1), [np.arange(25, dtype=np.float32)[::-1].reshape(1, 1, 5, 5).copy()], outputs=2)
+    case(o, "max_pool", "MaxPool", dict(kernel_shape=[2, 2], strides=[2, 2], storage_order=1), [np.arange(25, dtype=np.float32)[::-1].reshape(1, 1, 5, 5).copy()], outputs=2)
     case(o, "average_pool", "AveragePool", dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1), [floats(1, 2, 4, 4)])
     case(o, "average_pool", "AveragePool", dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1, count_include_pad=1), [floats(1, 1, 6, 6)])
     case(o, "global_average_pool", "GlobalAveragePool", {}, [floats(2, 3, 5, 4)])
@@ -166,8 +166,8 @@ def movement(o):
 
 
 def main():
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data")
-    for name, makers in (("ops_spatial.txt", (spatial, integers)), ("ops_movement.txt", (movement,))):
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data", "ops")
+    for name, makers in (("spatial.txt", (spatial, integers)), ("movement.txt", (movement,))):
         lines = ["# Written by scripts/make_ops_golden.py with onnx %s" % onnx.__version__]
         for maker in makers:
             maker(lines)

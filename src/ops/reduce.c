@@ -32,15 +32,16 @@ static oct_shape reduced_shape(const oct_shape *in, unsigned mask, bool keep) {
   return out;
 }
 
-/* Axes computed at run time: the rank is known when the dims are kept. */
+/* Axes computed at run time: the rank is known when the dims are kept, or when the number of axes is. */
 static void infer_unknown_axes(oct_node *node) {
-  const oct_value *x = node->inputs[0];
-  if (!oct_node_int(node, "keepdims")) {
+  const oct_value *x = node->inputs[0], *axes = axes_of(node);
+  bool keep = oct_node_int(node, "keepdims") != 0, counted = axes->has_shape && axes->shape.rank == 1 && axes->shape.dim[0] > 0;
+  if (!keep && (!counted || axes->shape.dim[0] > x->shape.rank)) {
     oct_infer_set(node->outputs[0], x->dtype, NULL);
     return;
   }
-  oct_shape shape = {.rank = x->shape.rank};
-  for (int d = 0; d < shape.rank; d++) shape.dim[d] = x->shape.dim[d] == 1 ? 1 : OCT_DIM_UNKNOWN;
+  oct_shape shape = {.rank = keep ? x->shape.rank : x->shape.rank - (int)axes->shape.dim[0]};
+  for (int d = 0; d < shape.rank; d++) shape.dim[d] = keep && x->shape.dim[d] == 1 ? 1 : OCT_DIM_UNKNOWN;
   oct_infer_set(node->outputs[0], x->dtype, &shape);
 }
 

@@ -1,6 +1,8 @@
 /* softmax and log_softmax along one axis. Before opset 13 ONNX flattened to two dims at the axis; the import writes that out.
  * 8-bit output is the rounded result of the reference on the dequantized input, bit for bit.
  * SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
 #include "ops/elementwise.h"
 #include "ops/math_f32.h"
 
@@ -187,12 +189,21 @@ static octet_status lower_log_softmax(oct_lowering *l, oct_node *node) { return 
 
 static const char *const axis_only[] = {"axis", NULL};
 
+/* Adds a node named after the foreign one and its own part in the form. */
+static octet_status part_node(oct_importer *importer, const oct_foreign_node *foreign, const char *op, oct_value *const *inputs, int n, oct_node **out) {
+  char name[256];
+  oct_foreign_node part = *foreign;
+  snprintf(name, sizeof name, "%.200s_%s", foreign->name && *foreign->name ? foreign->name : foreign->outputs[0], op);
+  part.name = name;
+  return oct_import_node(importer, &part, op, inputs, n, 1, out);
+}
+
 /* The shape of `x` as an i64 value: a constant when it is known. */
 static octet_status shape_value(oct_importer *importer, const oct_foreign_node *foreign, oct_value *x, oct_value **out) {
   if (x->has_shape && oct_shape_known(&x->shape))
     return oct_graph_constant_i64(importer->ctx, importer->graph, NULL, x->shape.dim, (size_t)x->shape.rank, out);
   oct_node *node;
-  OCT_TRY(oct_import_node(importer, foreign, "shape", &x, 1, 1, &node));
+  OCT_TRY(part_node(importer, foreign, "shape", &x, 1, &node));
   *out = node->outputs[0];
   return oct_node_infer(importer->ctx, node);
 }
@@ -202,7 +213,7 @@ static octet_status import_flattening(oct_importer *importer, const oct_foreign_
   oct_value *x = oct_foreign_input(foreign, 0), *pair[2];
   int64_t axis = oct_foreign_int(foreign, "axis", 1), normalized = axis;
   oct_node *node, *back;
-  if (!x) return oct_import_unsupported(importer, foreign, "the input is absent");
+  if (!x || foreign->n_outputs < 1 || !foreign->outputs[0]) return oct_import_unsupported(importer, foreign, "the input or output is absent");
   bool last = x->has_shape && oct_axis_normalize(&normalized, x->shape.rank) && normalized == x->shape.rank - 1;
   if (last) {
     OCT_TRY(oct_import_node(importer, foreign, op, &x, 1, 1, &node));
@@ -210,10 +221,10 @@ static octet_status import_flattening(oct_importer *importer, const oct_foreign_
     OCT_TRY(oct_import_attributes(importer, foreign, node, axis_only));
     return oct_import_finish(importer, foreign, node);
   }
-  OCT_TRY(oct_import_node(importer, foreign, "flatten", &x, 1, 1, &node));
+  OCT_TRY(part_node(importer, foreign, "flatten", &x, 1, &node));
   OCT_TRY(oct_node_set_int(ctx, importer->graph, node, "axis", axis));
   OCT_TRY(oct_node_infer(ctx, node));
-  OCT_TRY(oct_import_node(importer, foreign, op, node->outputs, 1, 1, &node));
+  OCT_TRY(part_node(importer, foreign, op, node->outputs, 1, &node));
   OCT_TRY(oct_node_set_int(ctx, importer->graph, node, "axis", -1));
   OCT_TRY(oct_import_attributes(importer, foreign, node, axis_only));
   OCT_TRY(oct_node_infer(ctx, node));

@@ -67,8 +67,7 @@ static octet_status choose_observed(oct_calibration *c) {
   oct_graph *g = c->graph;
   for (size_t i = 0; i < g->n_nodes; i++) {
     const oct_node *node = g->nodes[i];
-    bool joins = node->op->max_inputs < 0 && oct_node_has(node, OCT_TRAIT_MOVEMENT);
-    for (int k = 0; k < node->n_inputs && joins; k++)
+    for (int k = 0; k < node->n_inputs && oct_node_joins(node); k++)
       if (node->inputs[k]) c->values[node->inputs[k]->id].watched = true;
   }
   for (size_t i = 0; i < g->n_values; i++) {

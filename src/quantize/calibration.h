@@ -49,6 +49,8 @@ struct oct_calibration {
 
 /* Role of input i of a node. */
 oct_role oct_node_role(const oct_node *node, int i);
+/* true when the node puts several values side by side in one result (concatenation). */
+bool oct_node_joins(const oct_node *node);
 /* The weight input's output-channel axis; -1 when the node has no constant f32 weights. */
 int oct_weight_axis(const oct_node *node);
 /* Output that holds the result of a node with what is fused to it. */

@@ -214,6 +214,7 @@ static oct_probed_value value_of(const oct_session *s, const char *name, size_t 
   if (port.value->dtype != OCT_F32) return v;
   v.data = port.data;
   v.elements = port.bytes / sizeof(float);
+  v.shape = port.value->shape;
   return v;
 }
 

@@ -15,6 +15,7 @@ typedef struct oct_probed_value {
   const char *name;
   const float *data; /* NULL: not there in this run */
   size_t elements;
+  oct_shape shape;
 } oct_probed_value;
 
 /* What one run shows: the probed values, then the graph's own outputs (without data unless f32), in order. */

@@ -165,7 +165,7 @@ static double spread_of(const oct_calibration *c, const oct_node *node) {
 }
 
 static bool joins_results(const oct_calibration *c, const oct_node *node) {
-  if (node->op->max_inputs >= 0 || node->n_inputs < 2 || !oct_node_has(node, OCT_TRAIT_MOVEMENT)) return false;
+  if (!oct_node_joins(node)) return false;
   const oct_value *v = node->outputs[0];
   for (int depth = 0; v && depth < 16; depth++) { /* through one chain of movements to a result of the graph */
     if (oct_use_count(&c->uses, v) != 1) return false;

@@ -16,6 +16,10 @@ oct_role oct_node_role(const oct_node *node, int i) {
   return i < 4 ? roles[i] : OCT_ROLE_NONE;
 }
 
+bool oct_node_joins(const oct_node *node) {
+  return node->op->max_inputs < 0 && node->n_inputs > 1 && !oct_node_has(node, OCT_TRAIT_ELEMENTWISE) && oct_node_role(node, 1) == OCT_ROLE_ACTIVATION;
+}
+
 static bool is_layer(const oct_node *node) { return oct_node_has(node, OCT_TRAIT_ACCUMULATES) && node->n_inputs > 1 && oct_node_role(node, 1) == OCT_ROLE_WEIGHT; }
 
 int oct_weight_axis(const oct_node *node) {

@@ -1,0 +1,102 @@
+/* octet compare: how far a quantized model is from its float form, output by output and layer by layer.
+ * SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "cli.h"
+
+static json_t *decibels(double x) { return isnan(x) ? json_null() : isinf(x) ? json_string(x > 0 ? "inf" : "-inf") : json_real(x); }
+
+static void print_json(const octet_comparison *r) {
+  json_t *outputs = json_array(), *layers = json_array(), *islands = json_array(), *warnings = json_array();
+  for (size_t i = 0; i < octet_comparison_output_count(r); i++) {
+    octet_output_difference o = octet_comparison_output(r, i);
+    json_array_append_new(outputs, json_pack("{s:s,s:o,s:f}", "name", o.name, "sqnr_db", decibels(o.sqnr_db), "max_error", o.max_error));
+  }
+  for (size_t i = 0; i < octet_comparison_layer_count(r); i++) {
+    octet_layer_difference l = octet_comparison_layer(r, i);
+    json_t *o = json_pack("{s:s,s:s,s:s,s:o,s:o,s:o}", "name", l.name, "op", l.op, "type", l.type, "sqnr_db", decibels(l.sqnr_db), "sqnr_alone_db",
+                          decibels(l.sqnr_alone_db), "clipped", decibels(l.clipped));
+    if (l.reason) json_object_set_new(o, "reason", json_string(l.reason));
+    json_array_append_new(layers, o);
+    if (l.island) json_array_append_new(islands, json_string(l.name));
+  }
+  for (size_t i = 0; i < octet_comparison_warning_count(r); i++) json_array_append_new(warnings, json_string(octet_comparison_warning(r, i)));
+  cli_print_json(json_pack("{s:o,s:o,s:o,s:o}", "outputs", outputs, "layers", layers, "float_islands", islands, "warnings", warnings));
+}
+
+static const char *decibel_text(double x, char text[32]) {
+  if (isnan(x))
+    text[0] = 0;
+  else if (isinf(x))
+    snprintf(text, 32, "%s", x > 0 ? "equal" : "-inf");
+  else
+    snprintf(text, 32, "%.1f", x);
+  return text;
+}
+
+static void print_text(const octet_comparison *r) {
+  char a[32], b[32], clipped[32];
+  for (size_t i = 0; i < octet_comparison_output_count(r); i++) {
+    octet_output_difference o = octet_comparison_output(r, i);
+    printf("output %s: %s dB, largest difference %.6g\n", o.name, decibel_text(o.sqnr_db, a), o.max_error);
+  }
+  cli_table table = cli_table_make("lllrrrl");
+  cli_table_row(&table, (const char *[]){"layer", "operator", "type", "SQNR dB", "alone dB", "clipped", "why float"});
+  for (size_t i = 0; i < octet_comparison_layer_count(r); i++) {
+    octet_layer_difference l = octet_comparison_layer(r, i);
+    if (isnan(l.clipped))
+      clipped[0] = 0;
+    else
+      snprintf(clipped, sizeof clipped, "%.3f %%", 100 * l.clipped);
+    cli_table_row(&table, (const char *[]){l.name, l.op, l.type, decibel_text(l.sqnr_db, a), decibel_text(l.sqnr_alone_db, b), clipped, l.reason ? l.reason : ""});
+  }
+  cli_table_print(&table, stdout);
+  for (size_t i = 0; i < octet_comparison_warning_count(r); i++) printf("warning: %s\n", octet_comparison_warning(r, i));
+}
+
+static int run(cli *c, int argc, char **argv) {
+  const char *data_path = NULL, *preprocess = NULL, *weights = NULL;
+  size_t samples = 100, seed = 0;
+  const cli_option options[] = {{"--data", CLI_TEXT, (void *)&data_path, "DATA", "F.npy, F.npz, an IDX file (.gz too) or a folder of images"},
+                                {"--samples", CLI_COUNT, &samples, "N", "how many of them, drawn at random (100; 0: all)"},
+                                {"--seed", CLI_COUNT, &seed, "N", "seed of the draw (0)"},
+                                {"--preprocess", CLI_TEXT, (void *)&preprocess, "SPEC", "how bytes become inputs (default: the float model's)"},
+                                {"--weights", CLI_TEXT, (void *)&weights, "FILE", "checkpoint for the float model"},
+                                {0}};
+  int status = cli_parse(c, argc, argv, options);
+  if (status >= 0) return status;
+  if (!data_path) return cli_usage(c, "--data is needed");
+  octet_model *reference = NULL, *quantized = NULL;
+  octet_dataset *data = NULL;
+  octet_comparison *comparison = NULL;
+  octet_status result = octet_model_read(c->ctx, c->positional[0], weights, &reference);
+  if (result == OCTET_OK) result = octet_model_read(c->ctx, c->positional[1], NULL, &quantized);
+  if (result == OCTET_OK && !preprocess && !octet_model_metadata(reference, "preprocess")) preprocess = octet_model_metadata(quantized, "preprocess");
+  if (result == OCTET_OK) result = octet_dataset_open(c->ctx, data_path, preprocess, reference, &data);
+  if (result == OCTET_OK) result = octet_dataset_draw(data, samples, seed);
+  if (result == OCTET_OK) result = octet_compare(reference, quantized, data, 0, &comparison);
+  if (result == OCTET_OK) {
+    cli_warnings(c);
+    if (c->json)
+      print_json(comparison);
+    else
+      print_text(comparison);
+  }
+  status = result == OCTET_OK ? CLI_DONE : cli_fail(c, result);
+  octet_comparison_destroy(comparison);
+  octet_dataset_destroy(data);
+  octet_model_destroy(quantized);
+  octet_model_destroy(reference);
+  return status;
+}
+
+const cli_command cli_compare = {
+    "compare",
+    "signal-to-quantization-noise ratio, per output and per layer",
+    "FLOAT QUANTIZED --data DATA [--samples N]",
+    "Runs both models on the same samples. Per layer: the ratio of signal to quantization noise in decibels with everything before it quantized\n"
+    "too, and with this layer alone quantized; the share of values that its range cuts off; and why it stayed in float, if it did.",
+    "  octet compare model.onnx m8.onnx --data t10k-images-idx3-ubyte.gz --samples 200\n  octet compare model.onnx m8.onnx --data photos/ --json",
+    2,
+    2,
+    run};

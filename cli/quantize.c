@@ -1,0 +1,149 @@
+/* octet quantize: a smaller, faster form of a float model, and what that did.
+ * SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+typedef struct quantize_arguments {
+  const char *output, *mode, *observer, *io, *config, *calibration, *preprocess, *weights;
+  bool per_tensor, symmetric, strict;
+  cli_list keep_float;
+  size_t samples, seed, batch;
+  double percentile;
+} quantize_arguments;
+
+static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+static json_t *layer_json(const octet_quantized_layer *l) {
+  json_t *o = json_pack("{s:s,s:s,s:s,s:b,s:b,s:I,s:o,s:o}", "name", l->name, "op", l->op, "type", l->type, "fused", l->fused, "island", l->island, "bytes",
+                        (json_int_t)l->bytes, "weight_sqnr_db", number_or_null(l->weight_sqnr_db), "clipped", number_or_null(l->clipped));
+  if (l->weights) json_object_set_new(o, "weights", json_string(l->weights));
+  if (l->reason) json_object_set_new(o, "reason", json_string(l->reason));
+  return o;
+}
+
+static json_t *value_json(const octet_model *model, size_t index) {
+  static const char *const observers[] = {"minmax", "moving-average", "percentile", "kl", "mse"};
+  octet_quantized_value v = octet_model_quantized_value(model, index);
+  json_t *o = json_pack("{s:s,s:f,s:f,s:f,s:i,s:s,s:o,s:o}", "name", v.name, "low", (double)v.low, "high", (double)v.high, "scale", (double)v.scale,
+                        "zero_point", v.zero_point, "observer", v.observer, "clipped", number_or_null(v.clipped), "sqnr_db", number_or_null(v.sqnr_db));
+  json_t *others = json_object();
+  for (size_t k = 0; k < sizeof observers / sizeof *observers; k++) {
+    double low, high, clipped, sqnr;
+    if (!octet_model_quantized_alternative(model, index, observers[k], &low, &high, &clipped, &sqnr)) continue;
+    json_object_set_new(others, observers[k],
+                        json_pack("{s:f,s:f,s:o,s:o}", "low", low, "high", high, "clipped", number_or_null(clipped), "sqnr_db", number_or_null(sqnr)));
+  }
+  json_object_set_new(o, "observers", others);
+  return o;
+}
+
+static void print_json(cli *c, const octet_model *original, const octet_model *model, const quantize_arguments *a) {
+  json_t *layers = json_array(), *values = json_array(), *warnings = json_array(), *islands = json_array();
+  for (size_t i = 0; i < octet_model_quantized_layer_count(model); i++) {
+    octet_quantized_layer l = octet_model_quantized_layer(model, i);
+    json_array_append_new(layers, layer_json(&l));
+    if (l.island) json_array_append_new(islands, json_string(l.name));
+  }
+  for (size_t i = 0; i < octet_model_quantized_value_count(model); i++) json_array_append_new(values, value_json(model, i));
+  for (size_t i = 0; i < octet_context_warning_count(c->ctx); i++) json_array_append_new(warnings, json_string(octet_context_warning(c->ctx, i)));
+  cli_print_json(json_pack("{s:s,s:s,s:I,s:I,s:i,s:o,s:o,s:o,s:o}", "mode", a->mode, "output", a->output, "bytes_before",
+                           (json_int_t)octet_model_weight_bytes(original), "bytes_after", (json_int_t)octet_model_weight_bytes(model), "boundaries",
+                           octet_model_quantized_boundaries(model), "float_islands", islands, "layers", layers, "values", values, "warnings", warnings));
+}
+
+static void print_text(cli *c, const octet_model *original, const octet_model *model, const quantize_arguments *a) {
+  char before[32], after[32];
+  size_t total = octet_model_quantized_layer_count(model), quantized = 0;
+  cli_table table = cli_table_make("lllrl");
+  cli_table_row(&table, (const char *[]){"layer", "operator", "type", "bytes", "why"});
+  for (size_t i = 0; i < total; i++) {
+    octet_quantized_layer l = octet_model_quantized_layer(model, i);
+    char bytes[32] = "";
+    if (l.bytes) snprintf(bytes, sizeof bytes, "%zu", l.bytes);
+    if (strcmp(l.type, "float") != 0) quantized++;
+    if (!c->verbose && !l.reason && !l.bytes) continue;
+    cli_table_row(&table, (const char *[]){l.name, l.op, l.type, bytes, l.reason ? l.reason : ""});
+  }
+  cli_table_print(&table, stdout);
+  double ratio = (double)octet_model_weight_bytes(original) / (double)octet_model_weight_bytes(model);
+  printf("%zu of %zu layers %s; weights %s -> %s (%.2f times smaller)", quantized, total, a->mode, cli_bytes((double)octet_model_weight_bytes(original), before),
+         cli_bytes((double)octet_model_weight_bytes(model), after), ratio);
+  int boundaries = octet_model_quantized_boundaries(model);
+  if (boundaries >= 0) printf("; %d integer/float boundar%s inside", boundaries, boundaries == 1 ? "y" : "ies");
+  printf("\nwritten: %s\n", a->output);
+}
+
+static octet_status quantize(cli *c, const quantize_arguments *a) {
+  octet_model *model = NULL, *quantized = NULL;
+  octet_dataset *data = NULL;
+  octet_quantize_options o = octet_quantize_options_default();
+  o.mode = a->mode;
+  o.observer = a->observer;
+  o.io = a->io;
+  o.config = a->config;
+  o.per_tensor = a->per_tensor;
+  o.symmetric = a->symmetric;
+  o.strict = a->strict;
+  o.keep_float = a->keep_float.items;
+  o.n_keep_float = a->keep_float.count;
+  o.percentile = a->percentile;
+  o.batch = a->batch;
+  octet_status status = octet_model_read(c->ctx, c->positional[0], a->weights, &model);
+  if (status == OCTET_OK && a->preprocess) status = octet_model_set_metadata(model, "preprocess", a->preprocess);
+  if (status == OCTET_OK && a->calibration) status = octet_dataset_open(c->ctx, a->calibration, NULL, model, &data);
+  if (status == OCTET_OK && data) status = octet_dataset_draw(data, a->samples, a->seed);
+  if (status == OCTET_OK) status = octet_quantize(model, data, &o, &quantized);
+  if (status == OCTET_OK) status = octet_model_write(quantized, a->output);
+  if (status == OCTET_OK) {
+    if (c->json) print_json(c, model, quantized, a);
+    cli_warnings(c);
+    if (!c->json) print_text(c, model, quantized, a);
+  }
+  octet_dataset_destroy(data);
+  octet_model_destroy(quantized);
+  octet_model_destroy(model);
+  return status;
+}
+
+static int run(cli *c, int argc, char **argv) {
+  quantize_arguments a = {.mode = "int8", .io = "float", .samples = 1000};
+  const cli_option options[] = {
+      {"--output", CLI_TEXT, (void *)&a.output, "OUT", "the file to write, .onnx or .oct (-o)"},
+      {"--mode", CLI_TEXT, (void *)&a.mode, "MODE", "int8 (static), dynamic, weight-only, fp16 (int8)"},
+      {"--calibration", CLI_TEXT, (void *)&a.calibration, "DATA", "what the model will see: F.npy, F.npz, IDX, folder of images"},
+      {"--samples", CLI_COUNT, &a.samples, "N", "how many of them, drawn at random (1000; 0: all)"},
+      {"--seed", CLI_COUNT, &a.seed, "N", "seed of the draw (0)"},
+      {"--preprocess", CLI_TEXT, (void *)&a.preprocess, "SPEC", "how bytes become inputs; kept in the written model"},
+      {"--observer", CLI_TEXT, (void *)&a.observer, "NAME", "minmax, moving-average, percentile, kl, mse (minmax)"},
+      {"--percentile", CLI_NUMBER, &a.percentile, "P", "of the percentile observer (99.99)"},
+      {"--per-tensor", CLI_FLAG, &a.per_tensor, NULL, "one weight scale per layer, not per output channel"},
+      {"--symmetric", CLI_FLAG, &a.symmetric, NULL, "activations with the zero point in the middle"},
+      {"--io", CLI_TEXT, (void *)&a.io, "TYPE", "inputs and outputs: float, int8, uint8 (float)"},
+      {"--strict", CLI_FLAG, &a.strict, NULL, "fail, with the list, if an operator would stay float"},
+      {"--keep-float", CLI_LIST, &a.keep_float, "NAME", "keep this layer (or value) in float; repeat for more"},
+      {"--config", CLI_TEXT, (void *)&a.config, "FILE", "per-layer settings in JSON: {\"PATTERN\": {\"mode\", \"observer\", \"scale\", ...}}"},
+      {"--weights", CLI_TEXT, (void *)&a.weights, "W.pth", "put the tensors of this checkpoint onto the graph first"},
+      {"--batch", CLI_COUNT, &a.batch, "N", "samples per calibration run (chosen)"},
+      {0}};
+  int status = cli_parse(c, argc, argv, options);
+  if (status >= 0) return status;
+  if (!a.output) return cli_usage(c, "-o OUT is needed");
+  octet_status result = quantize(c, &a);
+  return result == OCTET_OK ? CLI_DONE : cli_fail(c, result);
+}
+
+const cli_command cli_quantize = {
+    "quantize",
+    "make an int8, dynamic, weight-only or fp16 form",
+    "IN -o OUT [--mode MODE] [--calibration DATA]",
+    "Folds and cleans up, runs the float model over calibration samples, chooses scales, and writes the quantized model. Every layer that\n"
+    "stays in float is listed with the reason, and so are the conversions between integers and floats that this leaves inside the graph.",
+    "  octet quantize model.onnx -o m8.onnx --calibration train-images-idx3-ubyte.gz --samples 1000\n"
+    "  octet quantize model.onnx -o m8.onnx --calibration photos/ --preprocess \"scale=1 mean=127 std=128\" --observer mse\n"
+    "  octet quantize model.onnx -o small.onnx --mode weight-only",
+    1,
+    1,
+    run};
