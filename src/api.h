@@ -8,8 +8,9 @@
 
 struct octet_model {
   octet_context *ctx;
-  oct_graph *graph;
-  oct_packed_cache *cache; /* shared by the sessions of this model */
+  oct_graph *graph;        /* as it was read, or made by quantization */
+  oct_graph *ready;        /* a copy with the passes run: what sessions are made of; made on first use */
+  oct_packed_cache *cache; /* shared by the sessions of `ready` */
   struct oct_quantize_report *report; /* of the quantization that made it, or NULL */
 };
 
@@ -21,6 +22,8 @@ struct octet_session {
 
 /* Takes over the graph (destroyed on failure). */
 octet_status oct_model_wrap(octet_context *ctx, oct_graph *graph, octet_model **out);
+/* The graph after the passes. */
+octet_status oct_model_ready(const octet_model *model, const oct_graph **out);
 octet_tensor oct_public_tensor(const oct_value *value, void *data, size_t bytes);
 /* Splits "a,b" and calls `each`; stops at the first failure. */
 octet_status oct_each_word(octet_context *ctx, const char *list, octet_status (*each)(octet_context *ctx, void *user, const char *word), void *user);

@@ -32,6 +32,7 @@ octet_status octet_model_write(const octet_model *model, const char *path) { ret
 void octet_model_destroy(octet_model *model) {
   if (!model) return;
   oct_graph_destroy(model->graph);
+  oct_graph_destroy(model->ready);
   oct_packed_release(model->cache);
   if (model->report) oct_quantize_report_free(model->report);
   oct_free(model->report);
@@ -47,20 +48,33 @@ octet_tensor octet_model_output(const octet_model *model, size_t index) {
   return index < model->graph->n_outputs ? oct_public_tensor(model->graph->outputs[index], NULL, 0) : (octet_tensor){0};
 }
 
+/* Scales and zero points as they have to be stored: those of biases follow from input and weights, zero points of constants are 0 mostly. */
+static size_t quantization_bytes(const oct_value *v) {
+  const oct_quant *q = v->quant;
+  if (!q || q->dtype == OCT_I32) return 0;
+  bool zero_points = v->kind != OCT_CONSTANT;
+  for (int64_t i = 0; i < q->count && !zero_points; i++) zero_points = q->zero_point[i] != 0;
+  return (size_t)q->count * (sizeof(float) + (zero_points ? oct_dtype_size(q->dtype) : 0));
+}
+
 size_t octet_model_weight_bytes(const octet_model *model) {
+  const oct_graph *graph;
+  if (oct_model_ready(model, &graph) != OCTET_OK) graph = model->graph;
   size_t bytes = 0;
-  for (size_t i = 0; i < model->graph->n_values; i++) {
-    const oct_value *v = model->graph->values[i];
-    if (v->tensor) bytes += v->tensor->bytes;
-    if (v->quant) bytes += (size_t)v->quant->count * (sizeof(float) + oct_dtype_size(v->quant->dtype));
+  for (size_t i = 0; i < graph->n_values; i++) {
+    const oct_value *v = graph->values[i];
+    if (v->tensor && (v->quant || oct_dtype_is_float(v->tensor->dtype))) bytes += v->tensor->bytes;
+    bytes += quantization_bytes(v);
   }
   return bytes;
 }
 
 size_t octet_model_parameter_count(const octet_model *model) {
+  const oct_graph *graph;
+  if (oct_model_ready(model, &graph) != OCTET_OK) graph = model->graph;
   size_t count = 0;
-  for (size_t i = 0; i < model->graph->n_values; i++) {
-    const oct_value *v = model->graph->values[i];
+  for (size_t i = 0; i < graph->n_values; i++) {
+    const oct_value *v = graph->values[i];
     if (v->tensor && oct_dtype_is_float(v->dtype)) count += (size_t)oct_shape_count(&v->tensor->shape);
   }
   return count;
@@ -69,6 +83,22 @@ size_t octet_model_parameter_count(const octet_model *model) {
 const char *octet_model_metadata(const octet_model *model, const char *key) { return oct_graph_metadata(model->graph, key); }
 octet_status octet_model_set_metadata(octet_model *model, const char *key, const char *text) {
   return oct_graph_set_metadata(model->ctx, model->graph, key, text);
+}
+
+octet_status oct_model_ready(const octet_model *model, const oct_graph **out) {
+  octet_model *m = (octet_model *)(uintptr_t)model; /* a cache inside */
+  if (!m->ready) {
+    oct_graph *copy;
+    OCT_TRY(oct_graph_copy(m->ctx, m->graph, &copy));
+    octet_status status = oct_passes_run(m->ctx, copy, NULL);
+    if (status != OCTET_OK) {
+      oct_graph_destroy(copy);
+      return status;
+    }
+    m->ready = copy;
+  }
+  *out = m->ready;
+  return OCTET_OK;
 }
 
 #define MAX_DISABLED 32
@@ -90,5 +120,7 @@ octet_status octet_model_optimize(octet_model *model, const char *disabled) {
   octet_status status = oct_each_word(model->ctx, disabled, add_word, &list);
   if (status == OCTET_OK) status = oct_passes_run(model->ctx, model->graph, (const char *const *)list.words);
   for (size_t i = 0; i < list.count; i++) oct_free(list.words[i]);
+  oct_graph_destroy(model->ready);
+  model->ready = NULL;
   return status;
 }

@@ -6,6 +6,7 @@
 
 #include "api.h"
 #include "base/cpu.h"
+#include "passes/pass.h"
 
 octet_session_options octet_session_options_default(void) { return (octet_session_options){.struct_size = sizeof(octet_session_options)}; }
 
@@ -15,11 +16,23 @@ octet_tensor oct_public_tensor(const oct_value *value, void *data, size_t bytes)
   return t;
 }
 
+#define MAX_FORBIDDEN 16
+
+/* What must not be fused: kinds of the planner, and passes by name. */
+typedef struct forbidden {
+  unsigned kinds;
+  const char *passes[MAX_FORBIDDEN + 1];
+  size_t n_passes;
+} forbidden;
+
 static octet_status forbid_fusion(octet_context *ctx, void *user, const char *word) {
-  unsigned kind = oct_fuse_kind_parse(word), *kinds = user;
-  if (!kind) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown fusion \"%s\": residual, activation, table or all", word);
-  *kinds &= ~kind;
-  return OCTET_OK;
+  forbidden *f = user;
+  unsigned kind = oct_fuse_kind_parse(word);
+  const oct_pass *pass = oct_pass_find(word);
+  f->kinds |= kind;
+  if (pass && f->n_passes < MAX_FORBIDDEN) f->passes[f->n_passes++] = pass->name;
+  if (kind || pass) return OCTET_OK;
+  return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "there is no fusion or pass \"%s\": residual, activation, table, all, or a pass (fold_batch_normalization, ...)", word);
 }
 
 static octet_status shape_of_tensor(octet_context *ctx, const octet_tensor *t, oct_shape *shape) {
@@ -69,13 +82,27 @@ static octet_status create_inner(const octet_model *model, const octet_session_o
     if (!oct_isa_cap(o->isa, &mask)) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown instruction set \"%s\"", o->isa);
     options.isa_mask = mask & oct_isa_detect();
   }
-  OCT_TRY(oct_each_word(ctx, o->no_fuse, forbid_fusion, &options.fuse_kinds));
+  forbidden f = {0};
+  OCT_TRY(oct_each_word(ctx, o->no_fuse, forbid_fusion, &f));
+  options.fuse_kinds &= ~f.kinds;
   OCT_TRY(read_inputs(ctx, o, in));
   options.shapes = in->shapes;
   options.n_shapes = in->n_shapes;
   options.bound = in->bound;
   options.n_bound = in->n_bound;
-  OCT_TRY(oct_session_create(ctx, model->graph, &options, &session->inner));
+  const oct_graph *ready;
+  oct_graph *own = NULL;
+  octet_status status;
+  if (f.n_passes) { /* not the model's shared form */
+    OCT_TRY(oct_graph_copy(ctx, model->graph, &own));
+    status = oct_passes_run(ctx, own, f.passes);
+    ready = own;
+  } else {
+    status = oct_model_ready(model, &ready);
+  }
+  if (status == OCTET_OK) status = oct_session_create(ctx, ready, &options, &session->inner);
+  oct_graph_destroy(own);
+  if (status != OCTET_OK) return status;
   session->seconds = oct_alloc(ctx, session->inner->n_steps + 1, sizeof *session->seconds);
   return session->seconds ? OCTET_OK : OCTET_OUT_OF_MEMORY;
 }

@@ -15,7 +15,7 @@ typedef struct ref_run {
 
 static inline void ref_limits(oct_dtype dtype, int32_t *low, int32_t *high) {
   int bits = (int)oct_dtype_size(dtype) * 8;
-  *low = oct_dtype_is_signed(dtype) ? (int32_t)-(1LL << (bits - 1)) : 0;
+  *low = oct_dtype_is_signed(dtype) ? (int32_t) - (1LL << (bits - 1)) : 0;
   *high = (int32_t)((1LL << (oct_dtype_is_signed(dtype) ? bits - 1 : bits)) - 1);
 }
 
@@ -73,7 +73,8 @@ static inline octet_status ref_node(ref_run *run, oct_node *node) {
     const oct_value *v = node->outputs[i];
     if (!v) continue;
     if (!v->has_shape || !oct_shape_known(&v->shape))
-      status = oct_fail(ctx, OCTET_UNSUPPORTED, "node \"%s\" (%s): the shape of \"%s\" depends on data", node->name, node->op->name, v->name);
+      status =
+          oct_fail(ctx, OCTET_UNSUPPORTED, "node \"%s\" (%s): the shape of \"%s\" depends on data", node->name, node->op->name, v->name);
     else status = oct_tensor_create(ctx, v->dtype, &v->shape, &out[i]);
   }
   if (status == OCTET_OK) status = node->op->reference(ctx, node, in, out);
@@ -82,7 +83,8 @@ static inline octet_status ref_node(ref_run *run, oct_node *node) {
     else oct_tensor_release(out[i]);
   }
   /* What a node makes of constants alone is a constant to those that read shapes from it. */
-  bool constant = status == OCTET_OK && node->n_outputs == 1 && node->outputs[0] && !node->outputs[0]->quant && !oct_op_has(node->op, OCT_TRAIT_NO_FOLD);
+  bool constant = status == OCTET_OK && node->n_outputs == 1 && node->outputs[0] && !node->outputs[0]->quant &&
+                  !oct_op_has(node->op, OCT_TRAIT_NO_FOLD);
   for (int i = 0; i < node->n_inputs && constant && !oct_op_has(node->op, OCT_TRAIT_SHAPE_ONLY); i++)
     constant = !node->inputs[i] || node->inputs[i]->kind == OCT_CONSTANT;
   if (constant) {
@@ -110,7 +112,8 @@ static inline octet_status ref_start(ref_run *run, const oct_tensor *const *inpu
 }
 
 /* Runs `graph` (left as it is) on inputs in graph order; one tensor per graph output. Has the form of oct_check_run. */
-static inline octet_status ref_interpret(octet_context *ctx, void *user, oct_graph *graph, const oct_tensor *const *inputs, oct_tensor **outputs) {
+static inline octet_status ref_interpret(octet_context *ctx, void *user, oct_graph *graph, const oct_tensor *const *inputs,
+                                         oct_tensor **outputs) {
   (void)user;
   ref_run run = {.ctx = ctx};
   octet_status status = oct_graph_copy(ctx, graph, &run.graph);
@@ -119,7 +122,8 @@ static inline octet_status ref_interpret(octet_context *ctx, void *user, oct_gra
   size_t n_values = status == OCTET_OK ? run.graph->n_values : 0;
   if (status == OCTET_OK) status = ref_start(&run, inputs);
   for (size_t i = 0; status == OCTET_OK && i < run.graph->n_nodes; i++) status = ref_node(&run, run.graph->nodes[i]);
-  for (size_t i = 0; status == OCTET_OK && i < run.graph->n_outputs; i++) outputs[i] = oct_tensor_retain(run.tensors[run.graph->outputs[i]->id]);
+  for (size_t i = 0; status == OCTET_OK && i < run.graph->n_outputs; i++)
+    outputs[i] = oct_tensor_retain(run.tensors[run.graph->outputs[i]->id]);
   for (size_t i = 0; i < n_values; i++) oct_tensor_release(run.tensors[i]);
   oct_free(run.tensors);
   oct_graph_destroy(run.graph);

@@ -1,4 +1,4 @@
-/* ONNX reading: what the format allows and how it arrives in the graph. Malformed files are in test_onnx_bad.c, writing in test_onnx_write.c.
+/* ONNX reading: what the format allows and how it arrives in the graph. Malformed files: test_onnx_bad.c; writing: test_onnx_write.c.
  * SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -276,19 +276,19 @@ static void test_typed_fields(void **state) {
     uint64_t bits[2];
     double want[2];
   } rows[] = {
-    {FLOAT, OCT_F32, 4, true, false, {0x40400000, 0xc0000000}, {3, -2}},
-    {DOUBLE, OCT_F64, 10, false, true, {0x4008000000000000, 0xc000000000000000}, {3, -2}},
-    {FLOAT16, OCT_F16, 5, false, false, {0x4200, 0xc000}, {3, -2}},
-    {BFLOAT16, OCT_BF16, 5, false, false, {0x4040, 0xc000}, {3, -2}},
-    {INT8, OCT_I8, 5, false, false, {3, (uint64_t)-2}, {3, -2}},
-    {UINT8, OCT_U8, 5, false, false, {3, 200}, {3, 200}},
-    {INT16, OCT_I16, 5, false, false, {3, (uint64_t)-2}, {3, -2}},
-    {UINT16, OCT_U16, 5, false, false, {3, 60000}, {3, 60000}},
-    {INT32, OCT_I32, 5, false, false, {3, (uint64_t)-2}, {3, -2}},
-    {UINT32, OCT_U32, 11, false, false, {3, 4000000000}, {3, 4000000000.}},
-    {INT64, OCT_I64, 7, false, false, {3, (uint64_t)-2}, {3, -2}},
-    {UINT64, OCT_U64, 11, false, false, {3, 1ull << 40}, {3, 1099511627776.}},
-    {BOOL, OCT_BOOL, 5, false, false, {0, 1}, {0, 1}},
+      {FLOAT, OCT_F32, 4, true, false, {0x40400000, 0xc0000000}, {3, -2}},
+      {DOUBLE, OCT_F64, 10, false, true, {0x4008000000000000, 0xc000000000000000}, {3, -2}},
+      {FLOAT16, OCT_F16, 5, false, false, {0x4200, 0xc000}, {3, -2}},
+      {BFLOAT16, OCT_BF16, 5, false, false, {0x4040, 0xc000}, {3, -2}},
+      {INT8, OCT_I8, 5, false, false, {3, (uint64_t)-2}, {3, -2}},
+      {UINT8, OCT_U8, 5, false, false, {3, 200}, {3, 200}},
+      {INT16, OCT_I16, 5, false, false, {3, (uint64_t)-2}, {3, -2}},
+      {UINT16, OCT_U16, 5, false, false, {3, 60000}, {3, 60000}},
+      {INT32, OCT_I32, 5, false, false, {3, (uint64_t)-2}, {3, -2}},
+      {UINT32, OCT_U32, 11, false, false, {3, 4000000000}, {3, 4000000000.}},
+      {INT64, OCT_I64, 7, false, false, {3, (uint64_t)-2}, {3, -2}},
+      {UINT64, OCT_U64, 11, false, false, {3, 1ull << 40}, {3, 1099511627776.}},
+      {BOOL, OCT_BOOL, 5, false, false, {0, 1}, {0, 1}},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     for (int packed = 0; packed < 2; packed++) {
@@ -373,18 +373,18 @@ static void test_external_data_refused(void **state) {
     const char *location, *offset, *length, *says;
     octet_status status;
   } rows[] = {
-    {"missing.bin", "0", NULL, "missing.bin", OCTET_IO},
-    {"../x", "0", NULL, "refused", OCTET_FORMAT},
-    {"sub/../../x", "0", NULL, "refused", OCTET_FORMAT},
-    {"/etc/hostname", "0", NULL, "refused", OCTET_FORMAT},
-    {"..\\x", "0", NULL, "refused", OCTET_FORMAT},
-    {"", "0", NULL, "refused", OCTET_FORMAT},
-    {"link", "0", NULL, "refused", OCTET_FORMAT},
-    {"weights.bin", "36", NULL, "48 bytes", OCTET_FORMAT},
-    {"weights.bin", "99999999999999999999", NULL, "not a number", OCTET_FORMAT},
-    {"weights.bin", "-1", NULL, "not a number", OCTET_FORMAT},
-    {"weights.bin", "0", "12", "12 bytes", OCTET_FORMAT},
-    {NULL, "0", NULL, "refused", OCTET_FORMAT},
+      {"missing.bin", "0", NULL, "missing.bin", OCTET_IO},
+      {"../x", "0", NULL, "refused", OCTET_FORMAT},
+      {"sub/../../x", "0", NULL, "refused", OCTET_FORMAT},
+      {"/etc/hostname", "0", NULL, "refused", OCTET_FORMAT},
+      {"..\\x", "0", NULL, "refused", OCTET_FORMAT},
+      {"", "0", NULL, "refused", OCTET_FORMAT},
+      {"link", "0", NULL, "refused", OCTET_FORMAT},
+      {"weights.bin", "36", NULL, "48 bytes", OCTET_FORMAT},
+      {"weights.bin", "99999999999999999999", NULL, "not a number", OCTET_FORMAT},
+      {"weights.bin", "-1", NULL, "not a number", OCTET_FORMAT},
+      {"weights.bin", "0", "12", "12 bytes", OCTET_FORMAT},
+      {NULL, "0", NULL, "refused", OCTET_FORMAT},
   };
   oct_graph *g;
   mkdir("external", 0777);
@@ -393,7 +393,8 @@ static void test_external_data_refused(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     octet_status status = read_external(rows[i].location, rows[i].offset, rows[i].length, &g);
     assert_null(g);
-    if (status != rows[i].status || !strstr(ctx->message, rows[i].says) || !strstr(ctx->message, "\"b\"")) fail_msg("row %zu: %d %s", i, status, ctx->message);
+    if (status != rows[i].status || !strstr(ctx->message, rows[i].says) || !strstr(ctx->message, "\"b\""))
+      fail_msg("row %zu: %d %s", i, status, ctx->message);
   }
 }
 
@@ -411,8 +412,11 @@ static void test_real_models_read(void **state) {
   static const struct {
     const char *name;
     size_t inputs, outputs;
-  } rows[] = {{"efficientnet-lite0/efficientnet-lite0.onnx", 1, 1}, {"resnet-cifar10/resnet20.onnx", 1, 1}, {"ultraface/version-RFB-320.onnx", 1, 2},
-              {"onnx-zoo-small/super_resolution_10/model.onnx", 1, 1}, {"onnx-zoo-small/mnist_8/model_quantized.onnx", 1, 1}};
+  } rows[] = {{"efficientnet-lite0/efficientnet-lite0.onnx", 1, 1},
+              {"resnet-cifar10/resnet20.onnx", 1, 1},
+              {"ultraface/version-RFB-320.onnx", 1, 2},
+              {"onnx-zoo-small/super_resolution_10/model.onnx", 1, 1},
+              {"onnx-zoo-small/mnist_8/model_quantized.onnx", 1, 1}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char path[512];
     oct_graph *g;
@@ -437,20 +441,20 @@ static void test_zoo_vectors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(test_names_and_sizes, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_initializers_as_inputs, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_order_is_free, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_outputs_of_any_kind, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_hints_and_warnings, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_bound_inputs, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_functions, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_metadata, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_typed_fields, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_raw_and_empty_tensors, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_external_data, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_external_data_refused, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_real_models_read, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_zoo_vectors, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_names_and_sizes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_initializers_as_inputs, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_order_is_free, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_outputs_of_any_kind, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_hints_and_warnings, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bound_inputs, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_functions, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_metadata, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_typed_fields, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_raw_and_empty_tensors, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_external_data, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_external_data_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_real_models_read, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_zoo_vectors, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

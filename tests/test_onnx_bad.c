@@ -50,7 +50,9 @@ static pb x_and_y(void) {
   return g;
 }
 
-static void add_node(pb *g, const char *op, const char *inputs, const char *outputs, const char *name) { pb_message(g, 1, pb_node(op, inputs, outputs, name)); }
+static void add_node(pb *g, const char *op, const char *inputs, const char *outputs, const char *name) {
+  pb_message(g, 1, pb_node(op, inputs, outputs, name));
+}
 
 static void test_invalid_graphs(void **state) {
   (void)state;
@@ -217,7 +219,8 @@ static void test_floods(void **state) {
       read_bytes(model.data, model.size);
       long grown = peak_kib() - before;
       free(model.data);
-      if (!getenv("OCTET_SANITIZED") && grown > 16 * 2 * (long)count / 1024) fail_msg("%s field %u: %ld KiB for %zu KiB", rows[i].where, number, grown, model.size / 1024);
+      if (!getenv("OCTET_SANITIZED") && grown > 16 * 2 * (long)count / 1024)
+        fail_msg("%s field %u: %ld KiB for %zu KiB", rows[i].where, number, grown, model.size / 1024);
     }
 }
 
@@ -345,16 +348,16 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(test_floods, setup, teardown), /* first: it looks at the peak of memory */
-    cmocka_unit_test_setup_teardown(test_invalid_graphs, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_attributes, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_unknown_operators, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_unsupported_forms, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_bad_tensors, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_deep_nesting, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_functions_that_explode, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_every_byte, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_floods, setup, teardown), /* first: it looks at the peak of memory */
+      cmocka_unit_test_setup_teardown(test_invalid_graphs, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_attributes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_unknown_operators, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_unsupported_forms, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bad_tensors, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_deep_nesting, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_functions_that_explode, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_every_byte, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,8 +23,8 @@ static int teardown(void **state) {
   return 0;
 }
 
-#define OK(expression)                                                     \
-  do {                                                                     \
+#define OK(expression)                                                           \
+  do {                                                                           \
     if ((expression) != OCTET_OK) fail_msg("%s: %s", #expression, ctx->message); \
   } while (0)
 
@@ -88,7 +88,8 @@ static oct_graph *digits_net(void) {
   OK(oct_node_infer(ctx, node));
   x = add(g, "flatten", "flat", x, NULL, NULL, &node);
   OK(oct_node_infer(ctx, node));
-  x = add(g, "gemm", "output", x, constant(g, "fc.weight", oct_shape_of(2, (int64_t)10, (int64_t)32), .5f), constant(g, "fc.bias", oct_shape_of(1, (int64_t)10), .2f), &node);
+  x = add(g, "gemm", "output", x, constant(g, "fc.weight", oct_shape_of(2, (int64_t)10, (int64_t)32), .5f),
+          constant(g, "fc.bias", oct_shape_of(1, (int64_t)10), .2f), &node);
   OK(oct_node_set_int(ctx, g, node, "transB", 1));
   OK(oct_node_infer(ctx, node));
   OK(oct_graph_output(ctx, g, x));
@@ -108,7 +109,8 @@ static void quantize_weights(oct_graph *g, oct_value *w) {
     float most = 0;
     for (int64_t i = 0; i < inner; i++) most = fmaxf(most, fabsf(from[c * inner + i]));
     scales[c] = most / 127;
-    for (int64_t i = 0; i < inner; i++) ((int8_t *)t->data)[c * inner + i] = (int8_t)oct_quantize(from[c * inner + i], scales[c], 0, -127, 127);
+    for (int64_t i = 0; i < inner; i++)
+      ((int8_t *)t->data)[c * inner + i] = (int8_t)oct_quantize(from[c * inner + i], scales[c], 0, -127, 127);
   }
   OK(oct_value_set_quant(ctx, g, w, &(oct_quant){OCT_I8, 0, n, scales, zeros}));
   oct_value_set_tensor(w, t);
@@ -144,7 +146,8 @@ static void quantize_net(oct_graph *g, bool output_too) {
       quantize_weights(g, node->inputs[1]);
       quantize_bias(g, node->inputs[2], in->scale[0], node->inputs[1]->quant);
     }
-    if (output_too || node->outputs[0] != g->outputs[0]) OK(oct_value_set_quant(ctx, g, node->outputs[0], &(oct_quant){OCT_U8, -1, 1, &s, &z}));
+    if (output_too || node->outputs[0] != g->outputs[0])
+      OK(oct_value_set_quant(ctx, g, node->outputs[0], &(oct_quant){OCT_U8, -1, 1, &s, &z}));
   }
 }
 
@@ -247,7 +250,8 @@ static void test_same_bytes(void **state) {
   oct_graph_destroy(h);
 }
 
-/* A pair at each of 12 activations (input, 3 x conv, relu, pool, gap, flatten), one more if the output is quantized; 4 weights, 4 biases. */
+/* A pair at each of 12 activations (input, 3 x conv, relu, pool, gap, flatten), one more if the output is quantized; and 4 weights,
+ * 4 biases. */
 static void test_quantized(void **state) {
   (void)state;
   for (int output_too = 0; output_too < 2; output_too++) {
@@ -397,15 +401,15 @@ static void test_seeds(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(test_float, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_same_bytes, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_quantized, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_weight_only, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_half_weights, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_dynamic, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_odd_outputs, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_errors_leave_nothing, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_seeds, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_float, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_same_bytes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_quantized, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_weight_only, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_half_weights, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_dynamic, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_odd_outputs, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_errors_leave_nothing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_seeds, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Kernels of elementwise operators, reductions and softmax: each case is run by a session in row-major and in channels-last form with a border,
- * in floats (against the reference, within a bound) and in 8 bits (against the stated formula, exactly). The references themselves:
+/* Kernels of elementwise operators, reductions and softmax: each case is run by a session in row-major and in channels-last
+ * form with a border, in floats (against the reference, within a bound) and in 8 bits (against the stated formula, exactly). The references
+ * themselves:
  * test_ops_elementwise.c.
  * SPDX-License-Identifier: MIT */
 #include <setjmp.h>
@@ -45,11 +46,16 @@ typedef struct op_case {
   const char *kernel; /* of the 8-bit form */
 } op_case;
 
-#define S0 {0}
-#define S1(a) {1, a}
-#define S2(a, b) {2, a, b}
-#define S3(a, b, c) {3, a, b, c}
-#define S4(a, b, c, d) {4, a, b, c, d}
+#define S0 \
+  { 0 }
+#define S1(a) \
+  { 1, a }
+#define S2(a, b) \
+  { 2, a, b }
+#define S3(a, b, c) \
+  { 3, a, b, c }
+#define S4(a, b, c, d) \
+  { 4, a, b, c, d }
 
 static const op_case cases[] = {
     {"relu", "", 1, {S4(2, 19, 5, 7)}, 0, REFERENCE, "table_u8"},
@@ -276,7 +282,8 @@ static void compare(const run_state *r, const float *got, const float *right) {
   for (int64_t k = 0; k < count; k++) {
     if (!r->u8) {
       if (!(fabsf(got[k] - right[k]) <= 2e-6f * fabsf(right[k]) + 1e-6f) && !(isnan(got[k]) && isnan(right[k])))
-        fail_msg("%s f32 %s [%lld]: %.9g instead of %.9g", r->c->op, r->channels_last ? "channels-last" : "", (long long)k, (double)got[k], (double)right[k]);
+        fail_msg("%s f32 %s [%lld]: %.9g instead of %.9g", r->c->op, r->channels_last ? "channels-last" : "", (long long)k, (double)got[k],
+                 (double)right[k]);
       continue;
     }
     int32_t q = right_u8(r, k, right[k]), have = oct_quantize(got[k], out_scale, out_zero_point, 0, 255);
@@ -309,7 +316,8 @@ static void check(const op_case *c, bool u8, bool channels_last) {
   oct_session *session;
   oct_session_options options = oct_session_options_default();
   if (oct_session_create(ctx, r.graph, &options, &session) != OCTET_OK) fail_msg("%s: %s", c->op, ctx->message);
-  if (has_step(session, "reference") || (u8 && !has_step(session, c->kernel))) fail_msg("%s %s does not run by its kernel", c->op, u8 ? "u8" : "f32");
+  if (has_step(session, "reference") || (u8 && !has_step(session, c->kernel)))
+    fail_msg("%s %s does not run by its kernel", c->op, u8 ? "u8" : "f32");
   for (size_t k = 0; k < oct_session_inputs(session); k++) {
     oct_session_port port = oct_session_input(session, k);
     memcpy(port.data, r.x[port.value->name[1] - '0'], port.bytes);

@@ -26,13 +26,15 @@ static octet_status compare_integers(octet_context *ctx, const char *name, const
   int64_t count = oct_shape_count(&want->shape);
   for (int64_t i = 0; i < count; i++) {
     int64_t a = oct_get_i64(got->data, got->dtype, i), b = oct_get_i64(want->data, want->dtype, i);
-    if (a != b) return oct_fail(ctx, OCTET_DATA, "output \"%s\": element %lld is %lld; %lld is expected", name, (long long)i, (long long)a, (long long)b);
+    if (a != b)
+      return oct_fail(ctx, OCTET_DATA, "output \"%s\": element %lld is %lld; %lld is expected", name, (long long)i, (long long)a,
+                      (long long)b);
   }
   return OCTET_OK;
 }
 
-static octet_status compare_floats(octet_context *ctx, const char *name, const oct_tensor *got, const oct_tensor *want, double rtol, double atol,
-                                   double *max_error) {
+static octet_status compare_floats(octet_context *ctx, const char *name, const oct_tensor *got, const oct_tensor *want, double rtol,
+                                   double atol, double *max_error) {
   int64_t count = oct_shape_count(&want->shape), wrong = 0, first = 0;
   for (int64_t i = 0; i < count; i++) {
     double a = oct_get_f64(got->data, got->dtype, i), b = oct_get_f64(want->data, want->dtype, i);
@@ -41,17 +43,19 @@ static octet_status compare_floats(octet_context *ctx, const char *name, const o
     if (!close_enough(a, b, rtol, atol) && wrong++ == 0) first = i;
   }
   if (wrong == 0) return OCTET_OK;
-  return oct_fail(ctx, OCTET_DATA, "output \"%s\": %lld of %lld elements differ; element %lld is %.9g, expected %.9g", name, (long long)wrong, (long long)count,
-                  (long long)first, oct_get_f64(got->data, got->dtype, first), oct_get_f64(want->data, want->dtype, first));
+  return oct_fail(ctx, OCTET_DATA, "output \"%s\": %lld of %lld elements differ; element %lld is %.9g, expected %.9g", name,
+                  (long long)wrong, (long long)count, (long long)first, oct_get_f64(got->data, got->dtype, first),
+                  oct_get_f64(want->data, want->dtype, first));
 }
 
-octet_status oct_check_compare(octet_context *ctx, const char *name, const oct_tensor *got, const oct_tensor *want, double rtol, double atol,
-                               double *max_error) {
+octet_status oct_check_compare(octet_context *ctx, const char *name, const oct_tensor *got, const oct_tensor *want, double rtol,
+                               double atol, double *max_error) {
   char a[OCT_SHAPE_TEXT], b[OCT_SHAPE_TEXT];
   if (got->dtype != want->dtype)
     return oct_fail(ctx, OCTET_DATA, "output \"%s\" is %s; %s is expected", name, oct_dtype_name(got->dtype), oct_dtype_name(want->dtype));
   if (!oct_shape_equal(&got->shape, &want->shape))
-    return oct_fail(ctx, OCTET_DATA, "output \"%s\" has shape %s; %s is expected", name, oct_shape_text(&got->shape, a), oct_shape_text(&want->shape, b));
+    return oct_fail(ctx, OCTET_DATA, "output \"%s\" has shape %s; %s is expected", name, oct_shape_text(&got->shape, a),
+                    oct_shape_text(&want->shape, b));
   if (!oct_dtype_is_float(want->dtype)) return compare_integers(ctx, name, got, want);
   return compare_floats(ctx, name, got, want, rtol, atol, max_error);
 }
@@ -118,13 +122,16 @@ static size_t choose_bound(const data_set *set, const oct_graph *graph, oct_name
   for (size_t i = 0; i < graph->n_inputs; i++) {
     const oct_tensor *t = tensor_for(set, graph, i);
     bool integers = t && (t->dtype == OCT_I64 || t->dtype == OCT_I32);
-    if (!t || t->shape.rank > (integers ? 2 : 1) || oct_shape_count(&t->shape) > BOUND_LIMIT || (i == 0 && graph->n_inputs > 1 && !integers)) continue;
+    if (!t || t->shape.rank > (integers ? 2 : 1) || oct_shape_count(&t->shape) > BOUND_LIMIT ||
+        (i == 0 && graph->n_inputs > 1 && !integers))
+      continue;
     bound[n++] = (oct_named_tensor){.name = graph->inputs[i]->name, .tensor = oct_tensor_retain((oct_tensor *)(uintptr_t)t)};
   }
   return n;
 }
 
-static octet_status compare_outputs(octet_context *ctx, const char *folder, const oct_graph *graph, oct_tensor *const *outputs, double *max_error) {
+static octet_status compare_outputs(octet_context *ctx, const char *folder, const oct_graph *graph, oct_tensor *const *outputs,
+                                    double *max_error) {
   char path[PATH_MAX];
   for (size_t i = 0; i < graph->n_outputs; i++) {
     oct_tensor *want;
@@ -143,12 +150,14 @@ typedef struct runner {
   void *user;
 } runner;
 
-static octet_status run_graph(octet_context *ctx, const char *folder, const runner *how, oct_graph *graph, const data_set *set, bool *ran, double *max_error) {
+static octet_status run_graph(octet_context *ctx, const char *folder, const runner *how, oct_graph *graph, const data_set *set, bool *ran,
+                              double *max_error) {
   const oct_tensor **inputs = oct_alloc(ctx, graph->n_inputs, sizeof *inputs);
   oct_tensor **outputs = oct_alloc(ctx, graph->n_outputs, sizeof *outputs);
   octet_status status = inputs && outputs ? OCTET_OK : OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; status == OCTET_OK && i < graph->n_inputs; i++)
-    if (!(inputs[i] = tensor_for(set, graph, i))) status = oct_fail(ctx, OCTET_DATA, "%s: no data for input \"%s\"", folder, graph->inputs[i]->name);
+    if (!(inputs[i] = tensor_for(set, graph, i)))
+      status = oct_fail(ctx, OCTET_DATA, "%s: no data for input \"%s\"", folder, graph->inputs[i]->name);
   if (status == OCTET_OK) status = how->run(ctx, how->user, graph, inputs, outputs);
   *ran = status == OCTET_OK;
   if (status == OCTET_OK) status = compare_outputs(ctx, folder, graph, outputs, max_error);
@@ -158,8 +167,8 @@ static octet_status run_graph(octet_context *ctx, const char *folder, const runn
   return status;
 }
 
-static octet_status run_bound(octet_context *ctx, const char *model, const char *folder, const runner *how, const oct_graph *plain, const data_set *set,
-                              double *max_error) {
+static octet_status run_bound(octet_context *ctx, const char *model, const char *folder, const runner *how, const oct_graph *plain,
+                              const data_set *set, double *max_error) {
   bool ran;
   oct_named_tensor *bound = oct_alloc(ctx, plain->n_inputs, sizeof *bound);
   if (!bound) return OCTET_OUT_OF_MEMORY;
@@ -229,7 +238,8 @@ static octet_status find_below(octet_context *ctx, const char *folder, int depth
   for (int i = 0; i < n; i++) {
     struct stat st;
     path_to(path, "%s/%s", folder, entries[i]->d_name);
-    if (status == OCTET_OK && entries[i]->d_name[0] != '.' && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) status = find_below(ctx, path, depth - 1, out);
+    if (status == OCTET_OK && entries[i]->d_name[0] != '.' && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+      status = find_below(ctx, path, depth - 1, out);
     free(entries[i]);
   }
   if (depth > 0) free(entries);

@@ -3,7 +3,19 @@
 #include "formats/onnx_reader.h"
 
 /* AttributeProto.AttributeType (onnx.proto); 0 where old writers left it out. */
-enum { TYPE_UNDEFINED, TYPE_FLOAT, TYPE_INT, TYPE_STRING, TYPE_TENSOR, TYPE_GRAPH, TYPE_FLOATS, TYPE_INTS, TYPE_STRINGS, TYPE_TENSORS, TYPE_GRAPHS };
+enum {
+  TYPE_UNDEFINED,
+  TYPE_FLOAT,
+  TYPE_INT,
+  TYPE_STRING,
+  TYPE_TENSOR,
+  TYPE_GRAPH,
+  TYPE_FLOATS,
+  TYPE_INTS,
+  TYPE_STRINGS,
+  TYPE_TENSORS,
+  TYPE_GRAPHS
+};
 
 /* First walk: which fields are there, and how many elements. */
 typedef struct contents {
@@ -115,12 +127,14 @@ static oct_bytes find_default(oct_bytes body, oct_bytes name) {
   oct_wire_field f;
   contents c;
   while (oct_wire_next(&r, &f))
-    if (f.key == OCT_WIRE_BYTES(11) && scan(f.bytes, &c) && c.name.size == name.size && !memcmp(c.name.data, name.data, name.size)) return f.bytes;
+    if (f.key == OCT_WIRE_BYTES(11) && scan(f.bytes, &c) && c.name.size == name.size && !memcmp(c.name.data, name.data, name.size))
+      return f.bytes;
   return (oct_bytes){NULL, 0};
 }
 
 /* The value of a reference: from the call, else the function's default, else none (out->name stays NULL). */
-static octet_status follow(oct_onnx_reader *reader, oct_onnx_scope *scope, const contents *c, const char *name, oct_region *region, oct_attribute *out) {
+static octet_status follow(oct_onnx_reader *reader, oct_onnx_scope *scope, const contents *c, const char *name, oct_region *region,
+                           oct_attribute *out) {
   if (!scope->call) return oct_fail(reader->ctx, OCTET_GRAPH, "it refers to an attribute of a function, outside any function");
   for (int i = 0; i < scope->call->n_attributes; i++) {
     if (!oct_onnx_equal(c->reference, scope->call->attributes[i].name)) continue;

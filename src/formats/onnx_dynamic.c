@@ -44,7 +44,8 @@ static const char *transposed_weights(oct_onnx_writer *writer, const oct_value *
 }
 
 /* Per-channel numbers times `factor`, shaped so that they broadcast over `trailing` dims behind the channel. */
-static const char *channel_constant(oct_onnx_writer *writer, const char *hint, const float *values, int64_t count, float factor, int trailing) {
+static const char *channel_constant(oct_onnx_writer *writer, const char *hint, const float *values, int64_t count, float factor,
+                                    int trailing) {
   oct_shape shape = {.rank = count == 1 ? 0 : 1 + trailing, .dim = {count}};
   for (int i = 1; i < shape.rank; i++) shape.dim[i] = 1;
   oct_tensor *tensor;
@@ -105,7 +106,8 @@ octet_status oct_onnx_write_dynamic(oct_onnx_writer *writer, const oct_node *nod
   bool conv = strcmp(foreign_name, "Conv") == 0, gemm = strcmp(foreign_name, "Gemm") == 0;
   int trailing = conv ? w->shape.rank - 2 : 0;
   names n;
-  oct_warn(ctx, "dynamic quantization in ONNX takes the range of the whole tensor, Octet that of each sample or row: results differ slightly");
+  oct_warn(ctx,
+           "dynamic quantization in ONNX takes the range of the whole tensor, Octet that of each sample or row: results differ slightly");
   const char *input = oct_onnx_name_of(&writer->exporter, node->inputs[0]);
   if (!input) return ctx->status;
   OCT_TRY(make_names(writer, node->name, &n));

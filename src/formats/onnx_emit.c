@@ -72,8 +72,9 @@ static void put_attribute_value(oct_strbuf *out, const oct_attribute *a) {
 
 /* AttributeProto.AttributeType (onnx.proto). */
 static unsigned attribute_type(oct_attribute_type type) {
-  static const unsigned char types[] = {[OCT_ATTRIBUTE_INT] = 2,    [OCT_ATTRIBUTE_FLOAT] = 1,   [OCT_ATTRIBUTE_STRING] = 3, [OCT_ATTRIBUTE_INTS] = 7,
-                                        [OCT_ATTRIBUTE_FLOATS] = 6, [OCT_ATTRIBUTE_STRINGS] = 8, [OCT_ATTRIBUTE_TENSOR] = 4};
+  static const unsigned char types[] = {
+      [OCT_ATTRIBUTE_INT] = 2,    [OCT_ATTRIBUTE_FLOAT] = 1,   [OCT_ATTRIBUTE_STRING] = 3, [OCT_ATTRIBUTE_INTS] = 7,
+      [OCT_ATTRIBUTE_FLOATS] = 6, [OCT_ATTRIBUTE_STRINGS] = 8, [OCT_ATTRIBUTE_TENSOR] = 4};
   return types[type];
 }
 
@@ -117,9 +118,10 @@ octet_status oct_onnx_emit(oct_exporter *exporter, const oct_foreign_node *node,
   return put_node(exporter->user, node, inputs, true);
 }
 
-octet_status oct_onnx_emit_simple(oct_onnx_writer *writer, const char *type, const char *const *inputs, const char *output, const oct_attribute *attributes,
-                                  int n_attributes) {
-  oct_foreign_node node = {.type = type, .domain = "", .name = "", .outputs = &output, .n_outputs = 1, .attributes = attributes, .n_attributes = n_attributes};
+octet_status oct_onnx_emit_simple(oct_onnx_writer *writer, const char *type, const char *const *inputs, const char *output,
+                                  const oct_attribute *attributes, int n_attributes) {
+  oct_foreign_node node = {
+      .type = type, .domain = "", .name = "", .outputs = &output, .n_outputs = 1, .attributes = attributes, .n_attributes = n_attributes};
   while (node.n_inputs < 4 && inputs[node.n_inputs]) node.n_inputs++;
   return put_node(writer, &node, inputs, false);
 }
@@ -128,7 +130,8 @@ octet_status oct_onnx_emit_simple(oct_onnx_writer *writer, const char *type, con
 
 octet_status oct_onnx_initializer(oct_onnx_writer *writer, const char *name, const oct_tensor *tensor) {
   octet_context *ctx = writer->ctx;
-  if (oct_onnx_data_type(tensor->dtype) == 0) return oct_fail(ctx, OCTET_UNSUPPORTED, "constant \"%s\" has an element type that ONNX does not have", name);
+  if (oct_onnx_data_type(tensor->dtype) == 0)
+    return oct_fail(ctx, OCTET_UNSUPPORTED, "constant \"%s\" has an element type that ONNX does not have", name);
   oct_strbuf head = oct_strbuf_make(ctx);
   put_tensor_head(&head, name, tensor);
   oct_put_varint(&head, OCT_WIRE_BYTES(9));
@@ -178,7 +181,8 @@ const char *oct_onnx_shared_constant(oct_onnx_writer *writer, const char *hint, 
   }
   name = oct_onnx_fresh_name(writer, hint, "");
   octet_status status = name ? oct_onnx_initializer(writer, name, tensor) : OCTET_OUT_OF_MEMORY;
-  if (status == OCTET_OK) status = oct_grow(writer->ctx, &writer->shared, &writer->shared_capacity, writer->n_shared + 1, sizeof *writer->shared);
+  if (status == OCTET_OK)
+    status = oct_grow(writer->ctx, &writer->shared, &writer->shared_capacity, writer->n_shared + 1, sizeof *writer->shared);
   if (status == OCTET_OK) writer->shared[writer->n_shared++] = (oct_onnx_shared){tensor, name};
   else oct_tensor_release(tensor);
   return status == OCTET_OK ? name : NULL;

@@ -25,7 +25,7 @@ static bool is_inside(const char *location) {
   return true;
 }
 
-/* Follows links: `path` must lie in the folder of `model` (or where that file really lies). A path that does not resolve is left to the opener. */
+/* Follows links: `path` must lie in the folder of `model`. A path that does not resolve is left to the opener. */
 static bool resolves_inside(const char *model, const char *path) {
   char folder[PATH_MAX], file[PATH_MAX];
   if (!realpath(path, file)) return true;
@@ -43,9 +43,11 @@ static bool resolves_inside(const char *model, const char *path) {
 
 static octet_status open_beside(oct_onnx_source *source, const char *location, oct_file **out) {
   octet_context *ctx = source->ctx;
-  if (!source->path) return oct_fail(ctx, OCTET_UNSUPPORTED, "external data \"%s\" cannot be found: the model was not read from a file", location);
+  if (!source->path)
+    return oct_fail(ctx, OCTET_UNSUPPORTED, "external data \"%s\" cannot be found: the model was not read from a file", location);
   if (!is_inside(location))
-    return oct_fail(ctx, OCTET_FORMAT, "external data \"%s\" is refused: it must be a relative path inside the model's folder, without \"..\"", location);
+    return oct_fail(ctx, OCTET_FORMAT,
+                    "external data \"%s\" is refused: it must be a relative path inside the model's folder, without \"..\"", location);
   char *path = oct_path_beside(ctx, source->path, location);
   if (!path) return OCTET_OUT_OF_MEMORY;
   octet_status status = OCTET_OK;

@@ -77,7 +77,8 @@ octet_status oct_onnx_collect(oct_onnx_reader *reader, oct_onnx_scope *scope) {
       case OCT_WIRE_BYTES(11):
       case OCT_WIRE_BYTES(12):
       case OCT_WIRE_BYTES(13): OCT_TRY(collect_value(reader, scope, f.key, f.bytes)); break;
-      case OCT_WIRE_BYTES(15): return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "the graph has a sparse initializer; sparse tensors are not supported");
+      case OCT_WIRE_BYTES(15):
+        return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "the graph has a sparse initializer; sparse tensors are not supported");
       default: break;
     }
   return r.failed ? oct_onnx_malformed(reader->ctx, "the graph") : OCTET_OK;
@@ -95,7 +96,8 @@ octet_status oct_onnx_check_names(oct_onnx_reader *reader, oct_onnx_scope *scope
   for (size_t i = 0; i < scope->names.count; i++) {
     const oct_onnx_name *name = &scope->names.items[i];
     if (name->producer && (name->input || name->initializer || name->value))
-      return defined_twice(reader, oct_onnx_span_bytes(&scope->names, name->text), name->initializer ? ": by an initializer and a node" : ": by an input and a node");
+      return defined_twice(reader, oct_onnx_span_bytes(&scope->names, name->text),
+                           name->initializer ? ": by an initializer and a node" : ": by an input and a node");
   }
   for (size_t i = 0; i < scope->n_nodes; i++) {
     oct_bytes message = oct_onnx_bytes_at(reader, scope->nodes[i]);
@@ -174,11 +176,13 @@ typedef struct walk {
 static octet_status report_cycle(oct_onnx_reader *reader, oct_onnx_scope *scope, const walk *w, uint32_t entry) {
   char message[1024], text[OCT_ONNX_TEXT];
   size_t length = 0, first = w->depth;
-  while (first > 0 && w->stack[--first].node != entry) {}
+  while (first > 0 && w->stack[--first].node != entry) {
+  }
   for (size_t i = first; i < w->depth && length < sizeof message - 300; i++) {
     oct_onnx_node node;
     OCT_TRY(oct_onnx_node_scan(reader->ctx, oct_onnx_bytes_at(reader, scope->nodes[w->stack[i].node]), &node));
-    length += (size_t)snprintf(message + length, sizeof message - length, "%s\"%s\"", i == first ? "" : ", ", oct_onnx_node_text(&node, text));
+    length +=
+        (size_t)snprintf(message + length, sizeof message - length, "%s\"%s\"", i == first ? "" : ", ", oct_onnx_node_text(&node, text));
     if (length >= sizeof message - 300) snprintf(message + length, sizeof message - length, ", ...");
   }
   return oct_fail(reader->ctx, OCTET_GRAPH, "the graph has a cycle through the nodes %s", message);

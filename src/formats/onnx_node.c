@@ -26,7 +26,8 @@ octet_status oct_onnx_node_scan(octet_context *ctx, oct_bytes message, oct_onnx_
   if (node->type.size == 0) return oct_fail(ctx, OCTET_FORMAT, "node \"%s\" names no operator", oct_onnx_node_text(node, text));
   if (!oct_onnx_text_valid(node->type) || !oct_onnx_text_valid(node->name))
     return oct_fail(ctx, OCTET_FORMAT, "name or operator of node \"%s\" contains a zero byte", oct_onnx_node_text(node, text));
-  if (node->n_inputs > INT_MAX || node->n_outputs > INT_MAX || node->n_attributes > INT_MAX) return oct_fail(ctx, OCTET_FORMAT, "a node is too large");
+  if (node->n_inputs > INT_MAX || node->n_outputs > INT_MAX || node->n_attributes > INT_MAX)
+    return oct_fail(ctx, OCTET_FORMAT, "a node is too large");
   return OCTET_OK;
 }
 
@@ -76,20 +77,25 @@ static octet_status check_outputs(oct_onnx_reader *reader, oct_onnx_scope *scope
   for (int i = 0; i < view->n_outputs; i++) {
     oct_bytes text = {(const uint8_t *)view->outputs[i], strlen(view->outputs[i])};
     const oct_onnx_name *name = text.size ? oct_onnx_names_find(&scope->names, text) : NULL;
-    if (text.size && (!name || !name->value)) return oct_import_unsupported(&reader->importer, view, "output %d (\"%s\") is not known for this operator", i, view->outputs[i]);
+    if (text.size && (!name || !name->value))
+      return oct_import_unsupported(&reader->importer, view, "output %d (\"%s\") is not known for this operator", i, view->outputs[i]);
   }
   return OCTET_OK;
 }
 
-static octet_status import_scanned(oct_onnx_reader *reader, oct_onnx_scope *scope, oct_bytes message, const oct_onnx_node *node, oct_region *region) {
+static octet_status import_scanned(oct_onnx_reader *reader, oct_onnx_scope *scope, oct_bytes message, const oct_onnx_node *node,
+                                   oct_region *region) {
   octet_context *ctx = reader->ctx;
   char text[OCT_ONNX_TEXT];
   oct_attribute *attributes = oct_region_alloc(ctx, region, node->n_attributes + 1, sizeof *attributes);
   oct_foreign_node view = {
-    .type = copy_text(ctx, region, node->type), .domain = copy_text(ctx, region, node->domain), .name = copy_text(ctx, region, node->name),
-    .version = scope->version, .attributes = attributes,
-    .inputs = oct_region_alloc(ctx, region, node->n_inputs + 1, sizeof *view.inputs),
-    .outputs = oct_region_alloc(ctx, region, node->n_outputs + 1, sizeof *view.outputs),
+      .type = copy_text(ctx, region, node->type),
+      .domain = copy_text(ctx, region, node->domain),
+      .name = copy_text(ctx, region, node->name),
+      .version = scope->version,
+      .attributes = attributes,
+      .inputs = oct_region_alloc(ctx, region, node->n_inputs + 1, sizeof *view.inputs),
+      .outputs = oct_region_alloc(ctx, region, node->n_outputs + 1, sizeof *view.outputs),
   };
   if (!attributes || !view.type || !view.domain || !view.name || !view.inputs || !view.outputs) return OCTET_OUT_OF_MEMORY;
   octet_status status = fill_node(reader, scope, message, region, &view, attributes);

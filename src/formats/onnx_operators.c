@@ -119,11 +119,13 @@ static octet_status resolve_body(oct_onnx_reader *reader, const oct_onnx_functio
   return OCTET_OK;
 }
 
-static bool is_sub_graph(oct_bytes type) { return oct_onnx_equal(type, "If") || oct_onnx_equal(type, "Loop") || oct_onnx_equal(type, "Scan"); }
+static bool is_sub_graph(oct_bytes type) {
+  return oct_onnx_equal(type, "If") || oct_onnx_equal(type, "Loop") || oct_onnx_equal(type, "Scan");
+}
 
 /* Appends the unknown types of one table; what does not fit is counted in *left. */
-static size_t list_types(const oct_onnx_reader *reader, const oct_onnx_types *types, bool with_domain, char *text, size_t length, size_t size, size_t *left,
-                         bool *sub_graphs) {
+static size_t list_types(const oct_onnx_reader *reader, const oct_onnx_types *types, bool with_domain, char *text, size_t length,
+                         size_t size, size_t *left, bool *sub_graphs) {
   for (size_t i = 0; i < types->names.count; i++) {
     const oct_onnx_type *type = &types->types[i];
     char name[OCT_ONNX_TEXT], domain[OCT_ONNX_TEXT], at[OCT_ONNX_TEXT];
@@ -148,14 +150,15 @@ static octet_status report_unknown(oct_onnx_reader *reader, size_t nodes) {
   size_t length = list_types(reader, &reader->known, false, text, 0, sizeof text, &left, &sub_graphs);
   list_types(reader, &reader->strangers, true, text, length, sizeof text, &left, &sub_graphs);
   if (left) snprintf(more, sizeof more, " and %zu other operators", left);
-  return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "%zu node%s of operators that Octet does not have (operator set %d): %s%s%s%s", nodes, nodes == 1 ? "" : "s",
-                  reader->version, text, more, sub_graphs ? "; sub-graphs are not supported" : "",
+  return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "%zu node%s of operators that Octet does not have (operator set %d): %s%s%s%s", nodes,
+                  nodes == 1 ? "" : "s", reader->version, text, more, sub_graphs ? "; sub-graphs are not supported" : "",
                   reader->version ? "" : "; the model declares no operator set of the default domain");
 }
 
 octet_status oct_onnx_resolve(oct_onnx_reader *reader, oct_onnx_scope *main) {
   size_t unknown = 0;
-  for (size_t i = 0; i < main->n_nodes; i++) OCT_TRY(resolve_node(reader, oct_onnx_bytes_at(reader, main->nodes[i]), main->version, &unknown));
+  for (size_t i = 0; i < main->n_nodes; i++)
+    OCT_TRY(resolve_node(reader, oct_onnx_bytes_at(reader, main->nodes[i]), main->version, &unknown));
   bool *seen = oct_alloc(reader->ctx, reader->n_functions, sizeof *seen);
   if (!seen) return OCTET_OUT_OF_MEMORY;
   octet_status status = OCTET_OK;
@@ -206,7 +209,9 @@ static octet_status close_body(oct_onnx_reader *reader, oct_onnx_scope *outer, o
     if (f.key != OCT_WIRE_BYTES(5)) continue;
     const oct_onnx_name *name = f.bytes.size ? oct_onnx_names_find(&inner->names, f.bytes) : NULL;
     if (n < call->n_outputs && *call->outputs[n]) {
-      if (!name || !name->value) return oct_import_unsupported(&reader->importer, call, "the function does not define its output \"%s\"", oct_onnx_text(f.bytes, text));
+      if (!name || !name->value)
+        return oct_import_unsupported(&reader->importer, call, "the function does not define its output \"%s\"",
+                                      oct_onnx_text(f.bytes, text));
       if (name->producer && !oct_graph_find(reader->graph, call->outputs[n]))
         OCT_TRY(oct_value_rename(reader->ctx, reader->graph, name->value, call->outputs[n]));
       OCT_TRY(oct_import_bind(&reader->importer, call, n, name->value));
@@ -216,11 +221,17 @@ static octet_status close_body(oct_onnx_reader *reader, oct_onnx_scope *outer, o
   return OCTET_OK;
 }
 
-octet_status oct_onnx_call(oct_onnx_reader *reader, oct_onnx_scope *scope, const oct_onnx_function *function, const oct_foreign_node *call) {
+octet_status oct_onnx_call(oct_onnx_reader *reader, oct_onnx_scope *scope, const oct_onnx_function *function,
+                           const oct_foreign_node *call) {
   if (scope->depth >= OCT_ONNX_CALL_DEPTH)
-    return oct_import_unsupported(&reader->importer, call, "functions call one another more than %d deep, or call themselves", OCT_ONNX_CALL_DEPTH);
-  oct_onnx_scope inner = {.parent = scope, .call = call, .defaults = oct_onnx_bytes_at(reader, function->body), .depth = scope->depth + 1,
-                          .names.base = reader->model.data, .version = function->version ? function->version : reader->version};
+    return oct_import_unsupported(&reader->importer, call, "functions call one another more than %d deep, or call themselves",
+                                  OCT_ONNX_CALL_DEPTH);
+  oct_onnx_scope inner = {.parent = scope,
+                          .call = call,
+                          .defaults = oct_onnx_bytes_at(reader, function->body),
+                          .depth = scope->depth + 1,
+                          .names.base = reader->model.data,
+                          .version = function->version ? function->version : reader->version};
   octet_status status = open_body(reader, &inner, call);
   if (status == OCTET_OK) status = oct_onnx_check_names(reader, &inner);
   if (status == OCTET_OK) status = oct_onnx_import_nodes(reader, &inner);

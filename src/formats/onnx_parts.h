@@ -29,7 +29,9 @@ octet_status oct_onnx_malformed(octet_context *ctx, const char *what);
 #define OCT_ONNX_TEXT 128
 const char *oct_onnx_text(oct_bytes bytes, char text[OCT_ONNX_TEXT]);
 bool oct_onnx_text_valid(oct_bytes bytes); /* no zero byte: fit for a C string */
-static inline bool oct_onnx_equal(oct_bytes a, const char *text) { return a.size == strlen(text) && (a.size == 0 || !memcmp(a.data, text, a.size)); }
+static inline bool oct_onnx_equal(oct_bytes a, const char *text) {
+  return a.size == strlen(text) && (a.size == 0 || !memcmp(a.data, text, a.size));
+}
 
 /* ---- Tensors ------------------------------------------------------------------------------------------------ */
 
@@ -53,11 +55,11 @@ typedef struct oct_onnx_span {
 } oct_onnx_span;
 
 typedef struct oct_onnx_name {
-  oct_value *value;      /* once made */
+  oct_value *value; /* once made */
   oct_onnx_span text;
-  oct_onnx_span type;    /* TypeProto that declares it; size 0: none */
-  oct_onnx_span tensor;  /* initializer */
-  uint32_t producer;     /* node index + 1; 0: none */
+  oct_onnx_span type;   /* TypeProto that declares it; size 0: none */
+  oct_onnx_span tensor; /* initializer */
+  uint32_t producer;    /* node index + 1; 0: none */
   bool input, initializer, used;
 } oct_onnx_name;
 
@@ -76,6 +78,8 @@ void oct_onnx_names_free(oct_onnx_names *names);
 static inline oct_onnx_span oct_onnx_span_of(const oct_onnx_names *names, oct_bytes bytes) {
   return (oct_onnx_span){bytes.size ? (uint32_t)(bytes.data - names->base) : 0, (uint32_t)bytes.size};
 }
-static inline oct_bytes oct_onnx_span_bytes(const oct_onnx_names *names, oct_onnx_span span) { return (oct_bytes){names->base + span.offset, span.size}; }
+static inline oct_bytes oct_onnx_span_bytes(const oct_onnx_names *names, oct_onnx_span span) {
+  return (oct_bytes){names->base + span.offset, span.size};
+}
 
 #endif

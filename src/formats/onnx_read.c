@@ -12,7 +12,7 @@ static octet_status set_metadata(oct_onnx_reader *reader, const char *key, oct_b
   return status;
 }
 
-/* StringStringEntryProto of metadata_props. Entries without key, or of more than a few hundred, are of no use to anybody and are skipped. */
+/* StringStringEntryProto of metadata_props. Entries without key, and those past the first few hundred, are skipped. */
 static octet_status read_metadata(oct_onnx_reader *reader, oct_bytes message) {
   oct_reader r = oct_wire_open(message);
   oct_wire_field f;
@@ -42,8 +42,8 @@ static octet_status read_opset(oct_onnx_reader *reader, oct_bytes message) {
   if (r.failed) return oct_onnx_malformed(reader->ctx, "an operator-set declaration");
   if (domain.size && !oct_onnx_equal(domain, "ai.onnx")) return OCTET_OK;
   if (version < OCT_ONNX_OPSET_FIRST || version > OCT_ONNX_OPSET_LAST)
-    return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "operator set %lld is not supported; Octet reads %d to %d", (long long)version, OCT_ONNX_OPSET_FIRST,
-                    OCT_ONNX_OPSET_LAST);
+    return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "operator set %lld is not supported; Octet reads %d to %d", (long long)version,
+                    OCT_ONNX_OPSET_FIRST, OCT_ONNX_OPSET_LAST);
   if (reader->version && reader->version != version)
     return oct_fail(reader->ctx, OCTET_FORMAT, "the model declares two operator sets: %d and %lld", reader->version, (long long)version);
   reader->version = (int)version;
@@ -72,7 +72,8 @@ static octet_status read_model_fields(oct_onnx_reader *reader) {
     }
   if (r.failed) return oct_fail(ctx, OCTET_FORMAT, "not an ONNX model, or cut short: a field at byte %zu is malformed", r.position);
   if (!has_graph) return oct_fail(ctx, OCTET_FORMAT, "not an ONNX model: it has no graph");
-  if (reader->ir_version < 3) return oct_fail(ctx, OCTET_UNSUPPORTED, "ONNX IR version %lld is not supported; it must be 3 or newer", (long long)reader->ir_version);
+  if (reader->ir_version < 3)
+    return oct_fail(ctx, OCTET_UNSUPPORTED, "ONNX IR version %lld is not supported; it must be 3 or newer", (long long)reader->ir_version);
   return OCTET_OK;
 }
 
@@ -108,7 +109,8 @@ static octet_status read_graph(oct_onnx_reader *reader, oct_onnx_scope *scope) {
 }
 
 static octet_status read_model(oct_onnx_reader *reader) {
-  if (reader->model.size > UINT32_MAX) return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "the file is larger than 4 GiB; weights belong into external data");
+  if (reader->model.size > UINT32_MAX)
+    return oct_fail(reader->ctx, OCTET_UNSUPPORTED, "the file is larger than 4 GiB; weights belong into external data");
   if (reader->model.size == 0) return oct_fail(reader->ctx, OCTET_FORMAT, "the file is empty");
   OCT_TRY(oct_graph_create(reader->ctx, "graph", &reader->graph));
   reader->importer = (oct_importer){.ctx = reader->ctx, .graph = reader->graph, .user = reader, .bind = bind};
@@ -137,7 +139,8 @@ static octet_status finish(oct_onnx_reader *reader, octet_status status, oct_gra
   return status;
 }
 
-octet_status oct_onnx_read_bytes(octet_context *ctx, oct_bytes bytes, const char *base_path, const oct_onnx_options *options, oct_graph **out) {
+octet_status oct_onnx_read_bytes(octet_context *ctx, oct_bytes bytes, const char *base_path, const oct_onnx_options *options,
+                                 oct_graph **out) {
   oct_onnx_reader reader = {.ctx = ctx, .source = {.ctx = ctx, .path = base_path}, .model = bytes, .options = options};
   *out = NULL;
   return finish(&reader, read_model(&reader), out);

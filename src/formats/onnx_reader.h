@@ -19,8 +19,8 @@ typedef struct oct_onnx_type {
   const oct_import_row *row;
   const oct_op *op;
   int version;
-  size_t unknown;        /* nodes of it that are unknown */
-  oct_onnx_span at;      /* name (or output) of the first such node */
+  size_t unknown;   /* nodes of it that are unknown */
+  oct_onnx_span at; /* name (or output) of the first such node */
   oct_onnx_span domain;
 } oct_onnx_type;
 

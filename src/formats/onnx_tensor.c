@@ -12,16 +12,35 @@ typedef struct data_type {
 } data_type;
 
 static const data_type data_types[] = {
-  {"UNDEFINED", OCT_DTYPE_NONE, 0}, {"FLOAT", OCT_F32, 4},          {"UINT8", OCT_U8, 5},
-  {"INT8", OCT_I8, 5},              {"UINT16", OCT_U16, 5},         {"INT16", OCT_I16, 5},
-  {"INT32", OCT_I32, 5},            {"INT64", OCT_I64, 7},          {"STRING", OCT_DTYPE_NONE, 6},
-  {"BOOL", OCT_BOOL, 5},            {"FLOAT16", OCT_F16, 5},        {"DOUBLE", OCT_F64, 10},
-  {"UINT32", OCT_U32, 11},          {"UINT64", OCT_U64, 11},        {"COMPLEX64", OCT_DTYPE_NONE, 4},
-  {"COMPLEX128", OCT_DTYPE_NONE, 10}, {"BFLOAT16", OCT_BF16, 5},    {"FLOAT8E4M3FN", OCT_DTYPE_NONE, 5},
-  {"FLOAT8E4M3FNUZ", OCT_DTYPE_NONE, 5}, {"FLOAT8E5M2", OCT_DTYPE_NONE, 5}, {"FLOAT8E5M2FNUZ", OCT_DTYPE_NONE, 5},
-  {"UINT4", OCT_DTYPE_NONE, 5},     {"INT4", OCT_DTYPE_NONE, 5},    {"FLOAT4E2M1", OCT_DTYPE_NONE, 5},
-  {"FLOAT8E8M0", OCT_DTYPE_NONE, 5}, {"UINT2", OCT_DTYPE_NONE, 5},  {"INT2", OCT_DTYPE_NONE, 5},
-  {"FLOAT6E2M3", OCT_DTYPE_NONE, 5}, {"FLOAT6E3M2", OCT_DTYPE_NONE, 5},
+    {"UNDEFINED", OCT_DTYPE_NONE, 0},
+    {"FLOAT", OCT_F32, 4},
+    {"UINT8", OCT_U8, 5},
+    {"INT8", OCT_I8, 5},
+    {"UINT16", OCT_U16, 5},
+    {"INT16", OCT_I16, 5},
+    {"INT32", OCT_I32, 5},
+    {"INT64", OCT_I64, 7},
+    {"STRING", OCT_DTYPE_NONE, 6},
+    {"BOOL", OCT_BOOL, 5},
+    {"FLOAT16", OCT_F16, 5},
+    {"DOUBLE", OCT_F64, 10},
+    {"UINT32", OCT_U32, 11},
+    {"UINT64", OCT_U64, 11},
+    {"COMPLEX64", OCT_DTYPE_NONE, 4},
+    {"COMPLEX128", OCT_DTYPE_NONE, 10},
+    {"BFLOAT16", OCT_BF16, 5},
+    {"FLOAT8E4M3FN", OCT_DTYPE_NONE, 5},
+    {"FLOAT8E4M3FNUZ", OCT_DTYPE_NONE, 5},
+    {"FLOAT8E5M2", OCT_DTYPE_NONE, 5},
+    {"FLOAT8E5M2FNUZ", OCT_DTYPE_NONE, 5},
+    {"UINT4", OCT_DTYPE_NONE, 5},
+    {"INT4", OCT_DTYPE_NONE, 5},
+    {"FLOAT4E2M1", OCT_DTYPE_NONE, 5},
+    {"FLOAT8E8M0", OCT_DTYPE_NONE, 5},
+    {"UINT2", OCT_DTYPE_NONE, 5},
+    {"INT2", OCT_DTYPE_NONE, 5},
+    {"FLOAT6E2M3", OCT_DTYPE_NONE, 5},
+    {"FLOAT6E3M2", OCT_DTYPE_NONE, 5},
 };
 #define N_DATA_TYPES (int64_t)(sizeof data_types / sizeof data_types[0])
 
@@ -170,8 +189,8 @@ static octet_status read_outside(oct_onnx_source *source, const proto *p, oct_te
   OCT_TRY(oct_onnx_external_open(source, p->location, &file));
   oct_bytes all = oct_file_bytes(file);
   if ((uint64_t)p->offset > all.size || bytes > all.size - (uint64_t)p->offset)
-    return oct_fail(ctx, OCTET_FORMAT, "external data \"%s\" has %zu bytes; %zu are wanted from byte %lld on", oct_onnx_text(p->location, text),
-                    all.size, bytes, (long long)p->offset);
+    return oct_fail(ctx, OCTET_FORMAT, "external data \"%s\" has %zu bytes; %zu are wanted from byte %lld on",
+                    oct_onnx_text(p->location, text), all.size, bytes, (long long)p->offset);
   const uint8_t *data = all.data ? all.data + p->offset : NULL;
   return oct_tensor_from_bytes(ctx, oct_onnx_dtype(p->data_type), &p->shape, file, data, bytes, out);
 }
@@ -180,11 +199,13 @@ static octet_status decode(oct_onnx_source *source, oct_bytes message, const pro
   octet_context *ctx = source->ctx;
   char text[OCT_SHAPE_TEXT];
   if (oct_onnx_dtype(p->data_type) == OCT_DTYPE_NONE)
-    return oct_fail(ctx, OCTET_UNSUPPORTED, "element type %s (%lld) is not supported", oct_onnx_data_type_name(p->data_type), (long long)p->data_type);
+    return oct_fail(ctx, OCTET_UNSUPPORTED, "element type %s (%lld) is not supported", oct_onnx_data_type_name(p->data_type),
+                    (long long)p->data_type);
   if (p->too_deep) return oct_fail(ctx, OCTET_UNSUPPORTED, "it has more than %d dimensions", OCT_MAX_RANK);
   for (int i = 0; i < p->shape.rank; i++)
     if (p->shape.dim[i] < 0) return oct_fail(ctx, OCTET_FORMAT, "a dimension is negative: %lld", (long long)p->shape.dim[i]);
-  if (oct_shape_count(&p->shape) < 0) return oct_fail(ctx, OCTET_FORMAT, "shape %s is too large: its size overflows", oct_shape_text(&p->shape, text));
+  if (oct_shape_count(&p->shape) < 0)
+    return oct_fail(ctx, OCTET_FORMAT, "shape %s is too large: its size overflows", oct_shape_text(&p->shape, text));
   if (p->has_segment) return oct_fail(ctx, OCTET_UNSUPPORTED, "it is stored in segments, which are not supported");
   if (p->external) return read_outside(source, p, out);
   if (p->has_raw) return oct_tensor_from_bytes(ctx, oct_onnx_dtype(p->data_type), &p->shape, source->file, p->raw.data, p->raw.size, out);

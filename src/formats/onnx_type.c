@@ -33,7 +33,8 @@ static octet_status read_shape(octet_context *ctx, oct_bytes message, oct_onnx_t
   out->shape.rank = 0;
   while (oct_wire_next(&r, &f)) {
     if (f.key != OCT_WIRE_BYTES(1)) continue;
-    if (out->shape.rank == OCT_MAX_RANK) return oct_fail(ctx, OCTET_UNSUPPORTED, "it is declared with more than %d dimensions", OCT_MAX_RANK);
+    if (out->shape.rank == OCT_MAX_RANK)
+      return oct_fail(ctx, OCTET_UNSUPPORTED, "it is declared with more than %d dimensions", OCT_MAX_RANK);
     if (!read_dim(f.bytes, out)) return oct_onnx_malformed(ctx, "a declared shape");
   }
   return r.failed ? oct_onnx_malformed(ctx, "a declared shape") : OCTET_OK;
@@ -91,7 +92,8 @@ static bool shape_accepts(const oct_onnx_tensor_type *type, const oct_shape *giv
   return true;
 }
 
-static octet_status bind_input(oct_onnx_reader *reader, const char *name, const oct_named_tensor *bound, const oct_onnx_tensor_type *type, oct_value **out) {
+static octet_status bind_input(oct_onnx_reader *reader, const char *name, const oct_named_tensor *bound, const oct_onnx_tensor_type *type,
+                               oct_value **out) {
   char want[OCT_SHAPE_TEXT], have[OCT_SHAPE_TEXT];
   const oct_tensor *tensor = bound->tensor;
   if (tensor->dtype != oct_onnx_dtype(type->data_type))
@@ -103,7 +105,8 @@ static octet_status bind_input(oct_onnx_reader *reader, const char *name, const 
   return oct_graph_constant(reader->ctx, reader->graph, name, oct_tensor_retain(bound->tensor), out);
 }
 
-static octet_status make_named_input(oct_onnx_reader *reader, const char *name, const oct_named_tensor *bound, oct_bytes message, oct_value **out) {
+static octet_status make_named_input(oct_onnx_reader *reader, const char *name, const oct_named_tensor *bound, oct_bytes message,
+                                     oct_value **out) {
   octet_context *ctx = reader->ctx;
   oct_onnx_tensor_type type;
   octet_status status = oct_onnx_type_read(ctx, message, &type);
@@ -111,8 +114,8 @@ static octet_status make_named_input(oct_onnx_reader *reader, const char *name, 
   if (type.other) return oct_fail(ctx, OCTET_UNSUPPORTED, "input \"%s\" is %s; only tensors are supported", name, type.other);
   oct_dtype dtype = oct_onnx_dtype(type.data_type);
   if (dtype == OCT_DTYPE_NONE)
-    return oct_fail(ctx, OCTET_UNSUPPORTED, "input \"%s\": element type %s (%lld) is not supported", name, oct_onnx_data_type_name(type.data_type),
-                    (long long)type.data_type);
+    return oct_fail(ctx, OCTET_UNSUPPORTED, "input \"%s\": element type %s (%lld) is not supported", name,
+                    oct_onnx_data_type_name(type.data_type), (long long)type.data_type);
   if (bound) return bind_input(reader, name, bound, &type, out);
   OCT_TRY(oct_graph_input(ctx, reader->graph, name, dtype, type.has_shape ? &type.shape : NULL, out));
   return oct_onnx_name_dims(reader, *out, &type);

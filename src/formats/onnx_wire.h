@@ -31,7 +31,7 @@ static inline uint64_t oct_read_varint(oct_reader *r) {
   return 0;
 }
 
-/* The next field; false at the end of the message or when it is malformed (r->failed). Groups (wire types 3 and 4), which ONNX never had, fail. */
+/* The next field; false at the end of the message or when it is malformed (r->failed). Groups (wire types 3 and 4) fail: ONNX has none. */
 static inline bool oct_wire_next(oct_reader *r, oct_wire_field *field) {
   if (r->failed || oct_reader_left(r) == 0) return false;
   uint64_t key = oct_read_varint(r);

@@ -4,7 +4,7 @@
 
 #include "formats/onnx_writer.h"
 
-#define MESSAGE_LIMIT (size_t)INT32_MAX /* protobuf's */
+#define MESSAGE_LIMIT (size_t) INT32_MAX /* protobuf's */
 
 /* ---- Before ---- */
 
@@ -37,10 +37,12 @@ static octet_status check_operators(oct_onnx_writer *writer) {
   for (size_t i = 0; i < writer->graph->n_nodes; i++) {
     const oct_node *node = writer->graph->nodes[i];
     if (oct_export_find("onnx", node->op)) continue;
-    if (length < sizeof text - 300) length += (size_t)snprintf(text + length, sizeof text - length, "%s\"%.100s\" (%s)", count ? ", " : "", node->name, node->op->name);
+    if (length < sizeof text - 300)
+      length += (size_t)snprintf(text + length, sizeof text - length, "%s\"%.100s\" (%s)", count ? ", " : "", node->name, node->op->name);
     count++;
   }
-  return count ? oct_fail(writer->ctx, OCTET_UNSUPPORTED, "%zu node%s cannot be written as ONNX: %s", count, count == 1 ? "" : "s", text) : OCTET_OK;
+  return count ? oct_fail(writer->ctx, OCTET_UNSUPPORTED, "%zu node%s cannot be written as ONNX: %s", count, count == 1 ? "" : "s", text)
+               : OCTET_OK;
 }
 
 static bool is_16_bit(oct_dtype dtype) { return dtype == OCT_I16 || dtype == OCT_U16; }
@@ -136,11 +138,14 @@ static octet_status put_initializers(oct_onnx_writer *writer, oct_writer *file) 
     OCT_TRY(oct_writer_put(file, chunk->tensor->data, chunk->tensor->bytes));
     position = chunk->position;
   }
-  return writer->initializers.length > position ? oct_writer_put(file, writer->initializers.text + position, writer->initializers.length - position) : OCTET_OK;
+  return writer->initializers.length > position
+             ? oct_writer_put(file, writer->initializers.text + position, writer->initializers.length - position)
+             : OCTET_OK;
 }
 
 /* Model head, graph (nodes, name, initializers, inputs and outputs), operator set and metadata. */
-static octet_status write_file(oct_onnx_writer *writer, const char *path, oct_strbuf *head, oct_strbuf *graph_tail, const oct_strbuf *tail) {
+static octet_status write_file(oct_onnx_writer *writer, const char *path, oct_strbuf *head, oct_strbuf *graph_tail,
+                               const oct_strbuf *tail) {
   octet_context *ctx = writer->ctx;
   oct_strbuf name = oct_strbuf_make(ctx);
   oct_put_text(&name, 2, *writer->graph->name ? writer->graph->name : "graph");
@@ -152,7 +157,8 @@ static octet_status write_file(oct_onnx_writer *writer, const char *path, oct_st
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
     if (parts[i]->failed) status = OCTET_OUT_OF_MEMORY;
   if (status == OCTET_OK && size + head->length + tail->length > MESSAGE_LIMIT)
-    status = oct_fail(ctx, OCTET_UNSUPPORTED, "the model would take %zu bytes; an ONNX file holds less than 2 GiB. Quantize its weights (--mode weight-only) first",
+    status = oct_fail(ctx, OCTET_UNSUPPORTED,
+                      "the model would take %zu bytes; an ONNX file holds less than 2 GiB. Quantize its weights (--mode weight-only) first",
                       size + head->length + tail->length);
   oct_writer *file = NULL;
   if (status == OCTET_OK) status = oct_writer_open(ctx, path, &file);
@@ -176,7 +182,8 @@ static octet_status write_model(oct_onnx_writer *writer, const char *path) {
   oct_put_text(&head, 2, "octet");
   octet_status status = check_operators(writer);
   if (status == OCTET_OK) status = put_nodes(writer);
-  for (size_t i = 0; i < writer->graph->n_inputs; i++) put_value_info(&graph_tail, 11, writer->graph->inputs[i], writer->graph->inputs[i]->name);
+  for (size_t i = 0; i < writer->graph->n_inputs; i++)
+    put_value_info(&graph_tail, 11, writer->graph->inputs[i], writer->graph->inputs[i]->name);
   if (status == OCTET_OK) status = put_outputs(writer, &graph_tail);
   oct_put_integer(&opset, 2, (uint64_t)version);
   oct_put_message(&tail, 8, &opset);
@@ -200,8 +207,14 @@ static octet_status prepare(oct_onnx_writer *writer, const oct_graph *graph, int
   if (!writer->names || !writer->written || !writer->is_output || !writer->widen) return OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; i < writer->graph->n_outputs; i++) writer->is_output[writer->graph->outputs[i]->id] = true;
   find_widened(writer);
-  writer->exporter = (oct_exporter){.ctx = ctx, .graph = writer->graph, .format = "onnx", .version = version, .user = writer,
-                                    .emit = oct_onnx_emit, .name_of = oct_onnx_name_of, .constant = oct_onnx_constant};
+  writer->exporter = (oct_exporter){.ctx = ctx,
+                                    .graph = writer->graph,
+                                    .format = "onnx",
+                                    .version = version,
+                                    .user = writer,
+                                    .emit = oct_onnx_emit,
+                                    .name_of = oct_onnx_name_of,
+                                    .constant = oct_onnx_constant};
   return OCTET_OK;
 }
 

@@ -50,8 +50,8 @@ void oct_put_message(oct_strbuf *out, unsigned number, oct_strbuf *inner);
 /* The exporter's hook: outputs that are values of the graph go by their raw names (onnx_quantized.c). */
 octet_status oct_onnx_emit(oct_exporter *exporter, const oct_foreign_node *node, const char *const *inputs);
 /* A node by the very names given: one output, up to four inputs (NULL ends them), no or some attributes. */
-octet_status oct_onnx_emit_simple(oct_onnx_writer *writer, const char *type, const char *const *inputs, const char *output, const oct_attribute *attributes,
-                                  int n_attributes);
+octet_status oct_onnx_emit_simple(oct_onnx_writer *writer, const char *type, const char *const *inputs, const char *output,
+                                  const oct_attribute *attributes, int n_attributes);
 octet_status oct_onnx_initializer(oct_onnx_writer *writer, const char *name, const oct_tensor *tensor);
 /* Takes over the reference to `tensor`, also on failure; equal small tensors share one initializer. NULL on failure. */
 const char *oct_onnx_shared_constant(oct_onnx_writer *writer, const char *hint, oct_tensor *tensor);

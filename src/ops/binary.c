@@ -42,7 +42,8 @@ static void row_f32(const oct_node *node, int64_t n, const float *a, int64_t a_s
   for (int64_t i = 0; i < n; i++) y[i] = (float)f(node, (double)a[i * a_stride], (double)b[i * b_stride]);
 }
 
-octet_status oct_binary_reference_with(const oct_node *node, const oct_tensor *a, const oct_tensor *b, oct_tensor *out, oct_integer2 integer) {
+octet_status oct_binary_reference_with(const oct_node *node, const oct_tensor *a, const oct_tensor *b, oct_tensor *out,
+                                       oct_integer2 integer) {
   walk w;
   walk_start(&w, &a->shape, &b->shape, &out->shape);
   int64_t a_stride = walk_inner_stride(&w, 0), b_stride = walk_inner_stride(&w, 1), at = 0;
@@ -55,8 +56,12 @@ octet_status oct_binary_reference_with(const oct_node *node, const oct_tensor *a
       continue;
     }
     for (int64_t i = 0; i < w.inner; i++, ia += a_stride, ib += b_stride) {
-      if (floats) oct_set_f64(out->data, out->dtype, at + i, node->op->scalar2(node, oct_get_f64(a->data, a->dtype, ia), oct_get_f64(b->data, b->dtype, ib)));
-      else oct_set_i64(out->data, out->dtype, at + i, integer(node, oct_get_i64(a->data, a->dtype, ia), oct_get_i64(b->data, b->dtype, ib), is_unsigned));
+      if (floats)
+        oct_set_f64(out->data, out->dtype, at + i,
+                    node->op->scalar2(node, oct_get_f64(a->data, a->dtype, ia), oct_get_f64(b->data, b->dtype, ib)));
+      else
+        oct_set_i64(out->data, out->dtype, at + i,
+                    integer(node, oct_get_i64(a->data, a->dtype, ia), oct_get_i64(b->data, b->dtype, ib), is_unsigned));
     }
   }
   return OCTET_OK;
@@ -87,7 +92,8 @@ octet_status oct_variadic_reference(const oct_node *node, const oct_tensor *cons
 /* ---- Lowering -------------------------------------------------------------------------------------------------- */
 
 /* An operand as large as the output in the output's layout; smaller ones as they are stored. */
-static octet_status take_input(oct_lowering *l, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_shape *shape, oct_slot **slot) {
+static octet_status take_input(oct_lowering *l, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_shape *shape,
+                               oct_slot **slot) {
   OCT_TRY(oct_lower_stored(l, value, slot));
   oct_layout wanted = oct_shape_equal(&(*slot)->shape, shape) ? layout : (*slot)->layout;
   return oct_lower_input(l, value, dtype, wanted, NULL, slot);
@@ -134,7 +140,8 @@ static octet_status lower_square_table(oct_lowering *l, oct_node *node) {
   uint8_t *table = oct_lower_memory(l, 65536, 1);
   if (!table) return OCTET_OUT_OF_MEMORY;
   for (int i = 0; i < 65536; i++) {
-    double a = (double)oct_dequantize(i >> 8, slots.a->scale, slots.a->zero_point), b = (double)oct_dequantize(i & 255, slots.b->scale, slots.b->zero_point);
+    double a = (double)oct_dequantize(i >> 8, slots.a->scale, slots.a->zero_point),
+           b = (double)oct_dequantize(i & 255, slots.b->scale, slots.b->zero_point);
     table[i] = (uint8_t)oct_quantize((float)node->op->scalar2(node, a, b), slots.out->scale, slots.out->zero_point, 0, 255);
   }
   return oct_binary_u8_lower(l, node, "table_u8_u8", square_table, false, &(oct_binary_u8){.table = table}, &slots);

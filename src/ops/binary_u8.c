@@ -138,8 +138,8 @@ static octet_status run_u8(octet_context *ctx, const void *params, size_t begin,
   return OCTET_OK;
 }
 
-octet_status oct_binary_u8_lower(oct_lowering *l, oct_node *node, const char *kernel, oct_binary_u8_fn apply, bool broadcasts, const oct_binary_u8 *p,
-                                 const oct_binary_slots *slots) {
+octet_status oct_binary_u8_lower(oct_lowering *l, oct_node *node, const char *kernel, oct_binary_u8_fn apply, bool broadcasts,
+                                 const oct_binary_u8 *p, const oct_binary_slots *slots) {
   binary_u8_params *params;
   oct_step *step;
   OCT_TRY(oct_lower_step(l, node, kernel, run_u8, sizeof *params, &params, &step));

@@ -8,12 +8,13 @@ static const struct {
   oct_dtype dtype;
   const char *name;
 } onnx_types[] = {
-  {1, OCT_F32, "FLOAT"},    {2, OCT_U8, "UINT8"},    {3, OCT_I8, "INT8"},      {4, OCT_U16, "UINT16"},  {5, OCT_I16, "INT16"},
-  {6, OCT_I32, "INT32"},    {7, OCT_I64, "INT64"},   {8, 0, "STRING"},         {9, OCT_BOOL, "BOOL"},   {10, OCT_F16, "FLOAT16"},
-  {11, OCT_F64, "DOUBLE"},  {12, OCT_U32, "UINT32"}, {13, OCT_U64, "UINT64"},  {14, 0, "COMPLEX64"},    {15, 0, "COMPLEX128"},
-  {16, OCT_BF16, "BFLOAT16"}, {17, 0, "FLOAT8E4M3FN"}, {18, 0, "FLOAT8E4M3FNUZ"}, {19, 0, "FLOAT8E5M2"}, {20, 0, "FLOAT8E5M2FNUZ"},
-  {21, 0, "UINT4"},         {22, 0, "INT4"},         {23, 0, "FLOAT4E2M1"},
-  {24, 0, "FLOAT8E8M0"},    {25, 0, "UINT2"},        {26, 0, "INT2"},
+    {1, OCT_F32, "FLOAT"},   {2, OCT_U8, "UINT8"},      {3, OCT_I8, "INT8"},     {4, OCT_U16, "UINT16"},
+    {5, OCT_I16, "INT16"},   {6, OCT_I32, "INT32"},     {7, OCT_I64, "INT64"},   {8, 0, "STRING"},
+    {9, OCT_BOOL, "BOOL"},   {10, OCT_F16, "FLOAT16"},  {11, OCT_F64, "DOUBLE"}, {12, OCT_U32, "UINT32"},
+    {13, OCT_U64, "UINT64"}, {14, 0, "COMPLEX64"},      {15, 0, "COMPLEX128"},   {16, OCT_BF16, "BFLOAT16"},
+    {17, 0, "FLOAT8E4M3FN"}, {18, 0, "FLOAT8E4M3FNUZ"}, {19, 0, "FLOAT8E5M2"},   {20, 0, "FLOAT8E5M2FNUZ"},
+    {21, 0, "UINT4"},        {22, 0, "INT4"},           {23, 0, "FLOAT4E2M1"},   {24, 0, "FLOAT8E8M0"},
+    {25, 0, "UINT2"},        {26, 0, "INT2"},
 };
 #define ONNX_TYPES (sizeof onnx_types / sizeof onnx_types[0])
 
@@ -78,46 +79,59 @@ static octet_status export_cast(oct_exporter *exporter, const oct_node *node) {
   oct_attribute to = {.name = "to", .type = OCT_ATTRIBUTE_INT};
   for (size_t i = 0; i < ONNX_TYPES; i++)
     if (onnx_types[i].dtype == node->outputs[0]->dtype) to.i = onnx_types[i].number;
-  const oct_foreign_node foreign = {.type = "Cast", .domain = "", .name = node->name, .version = exporter->version, .n_inputs = 1,
-                                    .outputs = (const char *[]){node->outputs[0]->name}, .n_outputs = 1, .attributes = &to, .n_attributes = 1};
+  const oct_foreign_node foreign = {.type = "Cast",
+                                    .domain = "",
+                                    .name = node->name,
+                                    .version = exporter->version,
+                                    .n_inputs = 1,
+                                    .outputs = (const char *[]){node->outputs[0]->name},
+                                    .n_outputs = 1,
+                                    .attributes = &to,
+                                    .n_attributes = 1};
   return exporter->emit(exporter, &foreign, &input);
 }
 
-static const oct_attribute_spec attributes[] = {{"to", OCT_ATTRIBUTE_STRING, true, NULL, 0, 0, "element type: f32, f16, i64, bool, ..."}, {0}};
+static const oct_attribute_spec attributes[] = {{"to", OCT_ATTRIBUTE_STRING, true, NULL, 0, 0, "element type: f32, f16, i64, bool, ..."},
+                                                {0}};
 
-static const char *const cases[] = {"in=f32[3,5] attr:to=f16", "in=f16[7] attr:to=f32", "in=f32[9] attr:to=i32", "in=i64[4] attr:to=u8",
-                                    "in=f32[4] attr:to=bool",  "in=f32[2,2] attr:to=bf16", NULL};
+static const char *const cases[] = {"in=f32[3,5] attr:to=f16",
+                                    "in=f16[7] attr:to=f32",
+                                    "in=f32[9] attr:to=i32",
+                                    "in=i64[4] attr:to=u8",
+                                    "in=f32[4] attr:to=bool",
+                                    "in=f32[2,2] attr:to=bf16",
+                                    NULL};
 static const char *const like_cases[] = {"in=f32[3,5],f16[1]", "in=i32[4],f32[2]", NULL};
 
 const oct_op oct_op_cast = {
-  .name = "cast",
-  .summary = "another element type",
-  .traits = OCT_TRAIT_ELEMENTWISE,
-  .min_inputs = 1,
-  .max_inputs = 1,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .attributes = attributes,
-  .infer = infer_cast,
-  .reference = reference,
-  .quantization = {.roles = {OCT_ROLE_NONE}, .output = OCT_OUTPUT_NONE},
-  .imports = (const oct_import_row[]){{"onnx", "Cast", 7, 0, import_cast}, {0}},
-  .exports = (const oct_export_row[]){{"onnx", "Cast", export_cast}, {0}},
-  .cases = cases,
+    .name = "cast",
+    .summary = "another element type",
+    .traits = OCT_TRAIT_ELEMENTWISE,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attributes = attributes,
+    .infer = infer_cast,
+    .reference = reference,
+    .quantization = {.roles = {OCT_ROLE_NONE}, .output = OCT_OUTPUT_NONE},
+    .imports = (const oct_import_row[]){{"onnx", "Cast", 7, 0, import_cast}, {0}},
+    .exports = (const oct_export_row[]){{"onnx", "Cast", export_cast}, {0}},
+    .cases = cases,
 };
 
 const oct_op oct_op_cast_like = {
-  .name = "cast_like",
-  .summary = "the element type of input 1",
-  .traits = OCT_TRAIT_ELEMENTWISE,
-  .min_inputs = 2,
-  .max_inputs = 2,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .infer = infer_like,
-  .reference = reference,
-  .quantization = {.roles = {OCT_ROLE_NONE}, .output = OCT_OUTPUT_NONE},
-  .imports = (const oct_import_row[]){{"onnx", "CastLike", 15, 0, import_like}, {0}},
-  .exports = OCT_ONNX_EXPORT("CastLike"),
-  .cases = like_cases,
+    .name = "cast_like",
+    .summary = "the element type of input 1",
+    .traits = OCT_TRAIT_ELEMENTWISE,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_like,
+    .reference = reference,
+    .quantization = {.roles = {OCT_ROLE_NONE}, .output = OCT_OUTPUT_NONE},
+    .imports = (const oct_import_row[]){{"onnx", "CastLike", 15, 0, import_like}, {0}},
+    .exports = OCT_ONNX_EXPORT("CastLike"),
+    .cases = like_cases,
 };

@@ -34,10 +34,12 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
     const oct_value *bound = node->inputs[i];
     if (!bound) continue;
     if (bound->dtype != x->dtype)
-      return oct_infer_fail(ctx, node, "bound \"%s\" is %s, but the input is %s", bound->name, oct_dtype_name(bound->dtype), oct_dtype_name(x->dtype));
+      return oct_infer_fail(ctx, node, "bound \"%s\" is %s, but the input is %s", bound->name, oct_dtype_name(bound->dtype),
+                            oct_dtype_name(x->dtype));
     if (bound->has_shape && oct_shape_count(&bound->shape) > 1) {
       char text[OCT_SHAPE_TEXT];
-      return oct_infer_fail(ctx, node, "bound \"%s\" has shape %s, but a scalar is needed", bound->name, oct_shape_text(&bound->shape, text));
+      return oct_infer_fail(ctx, node, "bound \"%s\" has shape %s, but a scalar is needed", bound->name,
+                            oct_shape_text(&bound->shape, text));
     }
   }
   return oct_infer_numbers(ctx, node);
@@ -78,7 +80,9 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   return OCTET_OK;
 }
 
-static void apply(const oct_vector_kernels *vector, const float *p, size_t n, const float *x, float *y) { vector->clamp_f32(n, x, y, p[0], p[1]); }
+static void apply(const oct_vector_kernels *vector, const float *p, size_t n, const float *x, float *y) {
+  vector->clamp_f32(n, x, y, p[0], p[1]);
+}
 
 static octet_status lower(oct_lowering *l, oct_node *node) {
   float p[OCT_UNARY_PARAMETERS] = {0};
@@ -112,24 +116,26 @@ static octet_status import_6(oct_importer *importer, const oct_foreign_node *for
   return oct_import_finish(importer, foreign, node);
 }
 
-static const char *const cases[] = {"in=f32[1,3,5,7],f32[]=0,f32[]=6", "in=f32[2,17],-,f32[]=0.5", "in=f32[9],f32[]=-0.25",      "in=i32[33],i32[]=-3,i32[]=5",
-                                    "in=f32[4,4],f32[]=1,f32[]=-1",    "in=f32[3]",               "in=u8[16],u8[]=100,u8[]=200", NULL};
+static const char *const cases[] = {"in=f32[1,3,5,7],f32[]=0,f32[]=6", "in=f32[2,17],-,f32[]=0.5",
+                                    "in=f32[9],f32[]=-0.25",           "in=i32[33],i32[]=-3,i32[]=5",
+                                    "in=f32[4,4],f32[]=1,f32[]=-1",    "in=f32[3]",
+                                    "in=u8[16],u8[]=100,u8[]=200",     NULL};
 
 const oct_op oct_op_clip = {
-  .name = "clip",
-  .summary = "min(max(x, low), high)",
-  .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_UNARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC | OCT_TRAIT_CLAMP,
-  .min_inputs = 1,
-  .max_inputs = 3,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .infer = infer,
-  .reference = reference,
-  .scalar1 = clip,
-  .clamp = clamp,
-  .lower = lower,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_OBSERVED},
-  .imports = (const oct_import_row[]){{"onnx", "Clip", 6, 10, import_6}, {"onnx", "Clip", 11, 0, NULL}, {0}},
-  .exports = OCT_ONNX_EXPORT("Clip"),
-  .cases = cases,
+    .name = "clip",
+    .summary = "min(max(x, low), high)",
+    .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_UNARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC | OCT_TRAIT_CLAMP,
+    .min_inputs = 1,
+    .max_inputs = 3,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer,
+    .reference = reference,
+    .scalar1 = clip,
+    .clamp = clamp,
+    .lower = lower,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_OBSERVED},
+    .imports = (const oct_import_row[]){{"onnx", "Clip", 6, 10, import_6}, {"onnx", "Clip", 11, 0, NULL}, {0}},
+    .exports = OCT_ONNX_EXPORT("Clip"),
+    .cases = cases,
 };

@@ -6,8 +6,14 @@
 #include "ops/op.h"
 
 /* Rows of an operator whose ONNX form has been the same since `since`. */
-#define OCT_ONNX_IMPORT(name, since) (const oct_import_row[]){{"onnx", name, since, 0, NULL}, {0}}
-#define OCT_ONNX_EXPORT(name) (const oct_export_row[]){{"onnx", name, NULL}, {0}}
+#define OCT_ONNX_IMPORT(name, since)      \
+  (const oct_import_row[]) {              \
+    {"onnx", name, since, 0, NULL}, { 0 } \
+  }
+#define OCT_ONNX_EXPORT(name)   \
+  (const oct_export_row[]) {    \
+    {"onnx", name, NULL}, { 0 } \
+  }
 
 /* ---- Shape inference: what is asked of the element type ------------------------------------------------------ */
 
@@ -37,37 +43,38 @@ octet_status oct_table_lower(oct_lowering *l, oct_node *node, int input, oct_tab
 void oct_table_fill(uint8_t table[256], const oct_slot *in, const oct_slot *out, const oct_node *node, oct_table_fn f, const void *user);
 
 /* Defines a static oct_unary_f32 over an expression in `v` and `p`. Blocks of 16 are what compilers vectorize at -O2. */
-#define OCT_APPLY_F32(name, expression)                                                                          \
-  static void name(const oct_vector_kernels *vector, const float *p, size_t n, const float *x, float *y) {       \
-    (void)vector, (void)p;                                                                                       \
-    float block[16];                                                                                             \
-    for (; n >= 16; n -= 16, x += 16, y += 16) {                                                                 \
-      memcpy(block, x, sizeof block);                                                                            \
-      for (int j = 0; j < 16; j++) {                                                                             \
-        float v = block[j];                                                                                      \
-        block[j] = (expression);                                                                                 \
-      }                                                                                                          \
-      memcpy(y, block, sizeof block);                                                                            \
-    }                                                                                                            \
-    for (size_t j = 0; j < n; j++) {                                                                             \
-      float v = x[j];                                                                                            \
-      y[j] = (expression);                                                                                       \
-    }                                                                                                            \
+#define OCT_APPLY_F32(name, expression)                                                                    \
+  static void name(const oct_vector_kernels *vector, const float *p, size_t n, const float *x, float *y) { \
+    (void)vector, (void)p;                                                                                 \
+    float block[16];                                                                                       \
+    for (; n >= 16; n -= 16, x += 16, y += 16) {                                                           \
+      memcpy(block, x, sizeof block);                                                                      \
+      for (int j = 0; j < 16; j++) {                                                                       \
+        float v = block[j];                                                                                \
+        block[j] = (expression);                                                                           \
+      }                                                                                                    \
+      memcpy(y, block, sizeof block);                                                                      \
+    }                                                                                                      \
+    for (size_t j = 0; j < n; j++) {                                                                       \
+      float v = x[j];                                                                                      \
+      y[j] = (expression);                                                                                 \
+    }                                                                                                      \
   }
 
 /* ---- Two and more inputs -------------------------------------------------------------------------------------- */
 
 /* For integer element types; both operands as int64 (u64 as its bits, is_unsigned set), results wrap. */
 typedef int64_t (*oct_integer2)(const oct_node *node, int64_t a, int64_t b, bool is_unsigned);
-octet_status oct_binary_reference_with(const oct_node *node, const oct_tensor *a, const oct_tensor *b, oct_tensor *out, oct_integer2 integer);
+octet_status oct_binary_reference_with(const oct_node *node, const oct_tensor *a, const oct_tensor *b, oct_tensor *out,
+                                       oct_integer2 integer);
 /* Folds scalar2 / `integer` over any number of inputs: out = f(f(in0, in1), in2) ... in the output's type. */
 octet_status oct_variadic_reference(const oct_node *node, const oct_tensor *const *in, oct_tensor *out, oct_integer2 integer);
 /* Element strides of `in` along the dims of `out`, 0 where it is broadcast. */
 void oct_broadcast_strides(const oct_shape *in, const oct_shape *out, int64_t strides[OCT_MAX_RANK]);
 
 /* y[i] = f(a[i * a_stride], b[i * b_stride]) for n floats; strides may be any. */
-typedef void (*oct_binary_f32)(const oct_vector_kernels *vector, size_t n, const float *a, ptrdiff_t a_stride, const float *b, ptrdiff_t b_stride, float *y,
-                               ptrdiff_t y_stride);
+typedef void (*oct_binary_f32)(const oct_vector_kernels *vector, size_t n, const float *a, ptrdiff_t a_stride, const float *b,
+                               ptrdiff_t b_stride, float *y, ptrdiff_t y_stride);
 /* 8-bit input and a small constant: tables; two 8-bit inputs: one table of 64 KB; else floats through `apply`. */
 octet_status oct_binary_lower(oct_lowering *l, oct_node *node, const char *kernel, oct_binary_f32 apply);
 
@@ -85,7 +92,8 @@ bool oct_binary_is_u8(oct_lowering *l, const oct_node *node);
 octet_status oct_binary_lower_tables(oct_lowering *l, oct_node *node, int64_t limit, bool *done);
 #define OCT_TABLES_LIMIT 1024 /* 256 KB */
 
-/* A step on 8-bit operands and output, called with dense runs of at most OCT_BINARY_RUN elements (copied together where strides ask for it). */
+/* A step on 8-bit operands and output, called with dense runs of at most OCT_BINARY_RUN elements (copied together where
+ * strides ask for it). */
 #define OCT_BINARY_RUN 512
 typedef struct oct_binary_u8 {
   const oct_vector_kernels *vector;
@@ -95,36 +103,37 @@ typedef struct oct_binary_u8 {
 } oct_binary_u8;
 typedef void (*oct_binary_u8_fn)(const oct_binary_u8 *p, size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y);
 /* `p` is copied, its vector and zero points are filled in. b_broadcast: b is one element (only when `broadcasts`). */
-octet_status oct_binary_u8_lower(oct_lowering *l, oct_node *node, const char *kernel, oct_binary_u8_fn apply, bool broadcasts, const oct_binary_u8 *p,
-                                 const oct_binary_slots *slots);
+octet_status oct_binary_u8_lower(oct_lowering *l, oct_node *node, const char *kernel, oct_binary_u8_fn apply, bool broadcasts,
+                                 const oct_binary_u8 *p, const oct_binary_slots *slots);
 
-/* Defines a static oct_binary_f32: `dense` is the vector kernel for unit strides (a function of n, a, b, y), `expression` one of u and w. */
-#define OCT_APPLY2_F32(name, dense, expression)                                                                                               \
-  static void name(const oct_vector_kernels *vector, size_t n, const float *a, ptrdiff_t a_stride, const float *b, ptrdiff_t b_stride,        \
-                   float *y, ptrdiff_t y_stride) {                                                                                            \
-    if (a_stride == 1 && b_stride == 1 && y_stride == 1) {                                                                                    \
-      dense(vector, n, a, b, y);                                                                                                              \
-      return;                                                                                                                                 \
-    }                                                                                                                                         \
-    size_t i = 0;                                                                                                                             \
-    if (y_stride == 1 && (a_stride | b_stride) == 1) { /* one of them is 0 */                                                                 \
-      float p[16], q[16];                                                                                                                     \
-      for (int j = 0; j < 16; j++) p[j] = *a, q[j] = *b;                                                                                      \
-      for (; i + 16 <= n; i += 16) {                                                                                                          \
-        if (a_stride) memcpy(p, a + i, sizeof p);                                                                                             \
-        if (b_stride) memcpy(q, b + i, sizeof q);                                                                                             \
-        float r[16];                                                                                                                          \
-        for (int j = 0; j < 16; j++) {                                                                                                        \
-          float u = p[j], w = q[j];                                                                                                           \
-          r[j] = (expression);                                                                                                                \
-        }                                                                                                                                     \
-        memcpy(y + i, r, sizeof r);                                                                                                           \
-      }                                                                                                                                       \
-    }                                                                                                                                         \
-    for (; i < n; i++) {                                                                                                                      \
-      float u = a[(ptrdiff_t)i * a_stride], w = b[(ptrdiff_t)i * b_stride];                                                                   \
-      y[(ptrdiff_t)i * y_stride] = (expression);                                                                                              \
-    }                                                                                                                                         \
+/* Defines a static oct_binary_f32: `dense` is the vector kernel for unit strides (a function of n, a, b, y), `expression`
+ * one of u and w. */
+#define OCT_APPLY2_F32(name, dense, expression)                                                                                        \
+  static void name(const oct_vector_kernels *vector, size_t n, const float *a, ptrdiff_t a_stride, const float *b, ptrdiff_t b_stride, \
+                   float *y, ptrdiff_t y_stride) {                                                                                     \
+    if (a_stride == 1 && b_stride == 1 && y_stride == 1) {                                                                             \
+      dense(vector, n, a, b, y);                                                                                                       \
+      return;                                                                                                                          \
+    }                                                                                                                                  \
+    size_t i = 0;                                                                                                                      \
+    if (y_stride == 1 && (a_stride | b_stride) == 1) { /* one of them is 0 */                                                          \
+      float p[16], q[16];                                                                                                              \
+      for (int j = 0; j < 16; j++) p[j] = *a, q[j] = *b;                                                                               \
+      for (; i + 16 <= n; i += 16) {                                                                                                   \
+        if (a_stride) memcpy(p, a + i, sizeof p);                                                                                      \
+        if (b_stride) memcpy(q, b + i, sizeof q);                                                                                      \
+        float r[16];                                                                                                                   \
+        for (int j = 0; j < 16; j++) {                                                                                                 \
+          float u = p[j], w = q[j];                                                                                                    \
+          r[j] = (expression);                                                                                                         \
+        }                                                                                                                              \
+        memcpy(y + i, r, sizeof r);                                                                                                    \
+      }                                                                                                                                \
+    }                                                                                                                                  \
+    for (; i < n; i++) {                                                                                                               \
+      float u = a[(ptrdiff_t)i * a_stride], w = b[(ptrdiff_t)i * b_stride];                                                            \
+      y[(ptrdiff_t)i * y_stride] = (expression);                                                                                       \
+    }                                                                                                                                  \
   }
 
 /* ---- Splitting loops over slots into units of work ------------------------------------------------------------ */

@@ -67,7 +67,8 @@ static bool listed(const char *const *names, const char *name) {
 }
 
 static const char *type_text(oct_attribute_type type) {
-  static const char *const texts[] = {"an integer", "a float", "a string", "a list of integers", "a list of floats", "a list of strings", "a tensor"};
+  static const char *const texts[] = {"an integer",       "a float",           "a string", "a list of integers",
+                                      "a list of floats", "a list of strings", "a tensor"};
   return texts[type];
 }
 
@@ -78,8 +79,8 @@ octet_status oct_import_attributes(oct_importer *importer, const oct_foreign_nod
     const oct_attribute_spec *spec = find_spec(into->op, a->name);
     if (!spec) return oct_import_unsupported(importer, node, "attribute \"%s\" is not known for this operator", a->name);
     if (spec->type != a->type && !(a->count == 0 && a->type >= OCT_ATTRIBUTE_INTS && a->type <= OCT_ATTRIBUTE_STRINGS))
-      return oct_fail(importer->ctx, OCTET_GRAPH, "node \"%s\" (%s): attribute \"%s\" is %s; it must be %s", foreign_name(node), node->type, a->name,
-                      type_text(a->type), type_text(spec->type));
+      return oct_fail(importer->ctx, OCTET_GRAPH, "node \"%s\" (%s): attribute \"%s\" is %s; it must be %s", foreign_name(node), node->type,
+                      a->name, type_text(a->type), type_text(spec->type));
     oct_attribute copy = *a;
     copy.type = spec->type;
     OCT_TRY(oct_node_set_attribute(importer->ctx, importer->graph, into, &copy));
@@ -108,13 +109,14 @@ octet_status oct_import_finish(oct_importer *importer, const oct_foreign_node *f
 octet_status oct_import_default(oct_importer *importer, const oct_foreign_node *foreign, const oct_op *op) {
   int n_inputs = foreign->n_inputs, n_outputs = foreign->n_outputs;
   while (n_inputs > 0 && !foreign->inputs[n_inputs - 1]) n_inputs--;
-  while (n_outputs > op->min_outputs && n_outputs > 0 && (!foreign->outputs[n_outputs - 1] || !*foreign->outputs[n_outputs - 1])) n_outputs--;
+  while (n_outputs > op->min_outputs && n_outputs > 0 && (!foreign->outputs[n_outputs - 1] || !*foreign->outputs[n_outputs - 1]))
+    n_outputs--;
   if (n_outputs < op->min_outputs) n_outputs = op->min_outputs;
   int most = op->max_outputs < 0 ? MAX_OUTPUTS : op->max_outputs;
   if (n_outputs > most) return oct_import_unsupported(importer, foreign, "it has %d outputs; at most %d are known", n_outputs, most);
   if (n_inputs < op->min_inputs || (op->max_inputs >= 0 && n_inputs > op->max_inputs))
-    return oct_fail(importer->ctx, OCTET_GRAPH, "node \"%s\" (%s): %d inputs are given; it takes %d to %d", foreign_name(foreign), foreign->type, n_inputs,
-                    op->min_inputs, op->max_inputs < 0 ? n_inputs : op->max_inputs);
+    return oct_fail(importer->ctx, OCTET_GRAPH, "node \"%s\" (%s): %d inputs are given; it takes %d to %d", foreign_name(foreign),
+                    foreign->type, n_inputs, op->min_inputs, op->max_inputs < 0 ? n_inputs : op->max_inputs);
   oct_node *node;
   OCT_TRY(oct_import_node(importer, foreign, op->name, foreign->inputs, n_inputs, n_outputs, &node));
   OCT_TRY(oct_import_attributes(importer, foreign, node, NULL));
@@ -129,8 +131,8 @@ octet_status oct_import_ints_input(oct_importer *importer, const oct_foreign_nod
   snprintf(hint, sizeof hint, "%s_%s", foreign_name(foreign), name);
   if (a->type == OCT_ATTRIBUTE_INT) return oct_graph_constant_i64(importer->ctx, importer->graph, hint, &a->i, 1, out);
   if (a->type == OCT_ATTRIBUTE_INTS) return oct_graph_constant_i64(importer->ctx, importer->graph, hint, a->ints, a->count, out);
-  return oct_fail(importer->ctx, OCTET_GRAPH, "node \"%s\" (%s): attribute \"%s\" is %s; it must be a list of integers", foreign_name(foreign),
-                  foreign->type, name, type_text(a->type));
+  return oct_fail(importer->ctx, OCTET_GRAPH, "node \"%s\" (%s): attribute \"%s\" is %s; it must be a list of integers",
+                  foreign_name(foreign), foreign->type, name, type_text(a->type));
 }
 
 const oct_import_row *oct_import_find(const char *format, const char *type, int version, const oct_op **op) {
@@ -169,8 +171,13 @@ octet_status oct_export_default(oct_exporter *exporter, const oct_node *node, co
   const char **outputs = oct_alloc(ctx, (size_t)node->n_outputs + 1, sizeof *outputs);
   oct_attribute *attributes = oct_alloc(ctx, (size_t)node->n_attributes + 1, sizeof *attributes);
   octet_status status = inputs && outputs && attributes ? OCTET_OK : OCTET_OUT_OF_MEMORY;
-  oct_foreign_node foreign = {.type = foreign_name, .domain = "", .name = node->name, .version = exporter->version, .outputs = outputs,
-                              .n_outputs = node->n_outputs, .attributes = attributes};
+  oct_foreign_node foreign = {.type = foreign_name,
+                              .domain = "",
+                              .name = node->name,
+                              .version = exporter->version,
+                              .outputs = outputs,
+                              .n_outputs = node->n_outputs,
+                              .attributes = attributes};
   if (status == OCTET_OK) status = export_inputs(exporter, node, inputs, &foreign.n_inputs);
   for (int i = 0; status == OCTET_OK && i < node->n_outputs; i++) outputs[i] = node->outputs[i] ? node->outputs[i]->name : "";
   for (int i = 0; status == OCTET_OK && i < node->n_attributes; i++) /* "dynamic" is Octet's own */

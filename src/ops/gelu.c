@@ -17,10 +17,12 @@ static double gelu(const oct_node *node, double x) {
   return 0.5 * x * (1 + oct_erf(x * SQRT_HALF));
 }
 
-static double swish(const oct_node *node, double x) { return x == -INFINITY ? 0 : x * oct_sigmoid((double)oct_node_float(node, "alpha") * x); }
+static double swish(const oct_node *node, double x) {
+  return x == -INFINITY ? 0 : x * oct_sigmoid((double)oct_node_float(node, "alpha") * x);
+}
 
 OCT_APPLY_F32(apply_swish, v *oct_sigmoid_f32(p[0] * v))
-OCT_APPLY_F32(apply_gelu_erf, 0.5f * v * (1.0f + oct_erf_f32(v *(float)SQRT_HALF)))
+OCT_APPLY_F32(apply_gelu_erf, 0.5f * v * (1.0f + oct_erf_f32(v * (float)SQRT_HALF)))
 OCT_APPLY_F32(apply_gelu_tanh, 0.5f * v * (1.0f + oct_tanh_f32((float)SQRT_TWO_OVER_PI * (v + (float)CUBIC * v * v * v))))
 
 static octet_status lower_swish(oct_lowering *l, oct_node *node) {
@@ -56,7 +58,8 @@ static octet_status link_node(chain *c, const char *type, const char *a, const c
   do snprintf(name, NAME, "%.256s_%s%d", output, type, c->serial++);
   while (oct_graph_find(c->exporter->graph, name));
   if (!last) output = name;
-  const oct_foreign_node foreign = {.type = type, .domain = "", .name = name, .version = c->exporter->version, .n_inputs = b ? 2 : 1, .outputs = &output, .n_outputs = 1};
+  const oct_foreign_node foreign = {
+      .type = type, .domain = "", .name = name, .version = c->exporter->version, .n_inputs = b ? 2 : 1, .outputs = &output, .n_outputs = 1};
   *result = output;
   return c->exporter->emit(c->exporter, &foreign, inputs);
 }
@@ -115,39 +118,39 @@ static const char *const swish_cases[] = {"in=f32[1,3,5,7]", "in=f32[2,17] attr:
 static const char *const gelu_cases[] = {"in=f32[1,3,5,7]", "in=f32[2,17] attr:approximate=tanh", NULL};
 
 const oct_op oct_op_gelu = {
-  .name = "gelu",
-  .summary = "x Phi(x), Phi the normal distribution",
-  .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_UNARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC,
-  .min_inputs = 1,
-  .max_inputs = 1,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .attributes = gelu_attributes,
-  .infer = infer_gelu,
-  .reference = oct_unary_reference,
-  .scalar1 = gelu,
-  .lower = lower_gelu,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
-  .imports = OCT_ONNX_IMPORT("Gelu", 20),
-  .exports = (const oct_export_row[]){{"onnx", "Gelu", export_gelu}, {0}},
-  .cases = gelu_cases,
+    .name = "gelu",
+    .summary = "x Phi(x), Phi the normal distribution",
+    .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_UNARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attributes = gelu_attributes,
+    .infer = infer_gelu,
+    .reference = oct_unary_reference,
+    .scalar1 = gelu,
+    .lower = lower_gelu,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
+    .imports = OCT_ONNX_IMPORT("Gelu", 20),
+    .exports = (const oct_export_row[]){{"onnx", "Gelu", export_gelu}, {0}},
+    .cases = gelu_cases,
 };
 
 const oct_op oct_op_swish = {
-  .name = "swish",
-  .summary = "x sigmoid(alpha x)",
-  .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_UNARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC,
-  .min_inputs = 1,
-  .max_inputs = 1,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .attributes = swish_attributes,
-  .infer = oct_infer_floats,
-  .reference = oct_unary_reference,
-  .scalar1 = swish,
-  .lower = lower_swish,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
-  .imports = OCT_ONNX_IMPORT("Swish", 24),
-  .exports = (const oct_export_row[]){{"onnx", "Swish", export_swish}, {0}},
-  .cases = swish_cases,
+    .name = "swish",
+    .summary = "x sigmoid(alpha x)",
+    .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_UNARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attributes = swish_attributes,
+    .infer = oct_infer_floats,
+    .reference = oct_unary_reference,
+    .scalar1 = swish,
+    .lower = lower_swish,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
+    .imports = OCT_ONNX_IMPORT("Swish", 24),
+    .exports = (const oct_export_row[]){{"onnx", "Swish", export_swish}, {0}},
+    .cases = swish_cases,
 };

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define LN2_HIGH 0x1.62e42fefa3800p-1  /* 42 bits: k * LN2_HIGH is exact for the exponents of a double */
-#define LN2_LOW 0x1.ef35793c76730p-45  /* ln 2 - LN2_HIGH */
+#define LN2_HIGH 0x1.62e42fefa3800p-1 /* 42 bits: k * LN2_HIGH is exact for the exponents of a double */
+#define LN2_LOW 0x1.ef35793c76730p-45 /* ln 2 - LN2_HIGH */
 #define INVERSE_LN2 0x1.71547652b82fep+0
 #define TWO_OVER_SQRT_PI 0x1.20dd750429b6dp+0
 #define SQRT_HALF 0x1.6a09e667f3bcdp-1
@@ -43,7 +43,7 @@ static pair pair_multiply(pair a, pair b) {
 
 /* expm1(r) for |r| <= ln(2) / 2: r + r^2 (1/2 + r/6 + ...). */
 static double expm1_core(double r) {
-  static const double c[] = {1.0 / 2,      1.0 / 6,       1.0 / 24,        1.0 / 120,        1.0 / 720,         1.0 / 5040,        1.0 / 40320,
+  static const double c[] = {1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,        1.0 / 5040,       1.0 / 40320,
                              1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
   double sum = 0;
   for (int i = (int)(sizeof c / sizeof c[0]) - 1; i >= 0; i--) sum = sum * r + c[i];

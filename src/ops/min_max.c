@@ -1,4 +1,5 @@
-/* min, max, sum, mean of any number of inputs, broadcast. 8 bits, two inputs: rounding keeps order, so min and max compare what two tables give.
+/* min, max, sum, mean of any number of inputs, broadcast. 8 bits, two inputs: rounding keeps order, so min and max compare
+ * what two tables give.
  * SPDX-License-Identifier: MIT */
 #include "ops/elementwise.h"
 
@@ -47,7 +48,8 @@ static octet_status reference_sum(octet_context *ctx, const oct_node *node, cons
 static octet_status reference_mean(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   OCT_TRY(reference_sum(ctx, node, in, out));
   int64_t count = oct_shape_count(&out[0]->shape);
-  for (int64_t i = 0; i < count; i++) oct_set_f64(out[0]->data, out[0]->dtype, i, oct_get_f64(out[0]->data, out[0]->dtype, i) / node->n_inputs);
+  for (int64_t i = 0; i < count; i++)
+    oct_set_f64(out[0]->data, out[0]->dtype, i, oct_get_f64(out[0]->data, out[0]->dtype, i) / node->n_inputs);
   return OCTET_OK;
 }
 
@@ -122,43 +124,42 @@ static octet_status import_sum(oct_importer *importer, const oct_foreign_node *f
   return oct_import_finish(importer, foreign, node);
 }
 
-#define MANY(op, text, function, whole, onnx)                                                                                             \
-  .name = op, .summary = text,                                                                                                            \
-  .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_LAYOUT_AGNOSTIC | OCT_TRAIT_COMMUTATIVE, .min_inputs = 1,                                    \
+#define MANY(op, text, function, whole, onnx)                                                                                        \
+  .name = op, .summary = text, .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_LAYOUT_AGNOSTIC | OCT_TRAIT_COMMUTATIVE, .min_inputs = 1, \
   .max_inputs = -1, .min_outputs = 1, .max_outputs = 1, .reference = whole, .scalar2 = function, .exports = OCT_ONNX_EXPORT(onnx)
 
-static const char *const cases[] = {"in=f32[1,3,5,7],f32[1,3,5,7]", "in=f32[2,5],f32[]=0.5", "in=f32[3,1],f32[1,5],f32[3,5]", "in=i32[4],i32[4]", "in=f32[7]",
-                                    NULL};
+static const char *const cases[] = {
+    "in=f32[1,3,5,7],f32[1,3,5,7]", "in=f32[2,5],f32[]=0.5", "in=f32[3,1],f32[1,5],f32[3,5]", "in=i32[4],i32[4]", "in=f32[7]", NULL};
 static const char *const float_cases[] = {"in=f32[1,3,5,7],f32[1,3,5,7]", "in=f32[3,1],f32[1,5],f32[3,5]", "in=f32[7]", NULL};
 
 const oct_op oct_op_min = {
-  MANY("min", "least of the inputs", min_of, reference_min, "Min"),
-  .infer = oct_infer_broadcast_numbers,
-  .lower = lower_min,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
-  .imports = OCT_ONNX_IMPORT("Min", 7),
-  .cases = cases,
+    MANY("min", "least of the inputs", min_of, reference_min, "Min"),
+    .infer = oct_infer_broadcast_numbers,
+    .lower = lower_min,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
+    .imports = OCT_ONNX_IMPORT("Min", 7),
+    .cases = cases,
 };
 const oct_op oct_op_max = {
-  MANY("max", "greatest of the inputs", max_of, reference_max, "Max"),
-  .infer = oct_infer_broadcast_numbers,
-  .lower = lower_max,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
-  .imports = OCT_ONNX_IMPORT("Max", 7),
-  .cases = cases,
+    MANY("max", "greatest of the inputs", max_of, reference_max, "Max"),
+    .infer = oct_infer_broadcast_numbers,
+    .lower = lower_max,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
+    .imports = OCT_ONNX_IMPORT("Max", 7),
+    .cases = cases,
 };
 const oct_op oct_op_sum = {
-  MANY("sum", "sum of the inputs", sum_of, reference_sum, "Sum"),
-  .infer = oct_infer_broadcast_floats,
-  .lower = lower_sum,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_FLOAT},
-  .imports = (const oct_import_row[]){{"onnx", "Sum", 7, 0, import_sum}, {0}},
-  .cases = float_cases,
+    MANY("sum", "sum of the inputs", sum_of, reference_sum, "Sum"),
+    .infer = oct_infer_broadcast_floats,
+    .lower = lower_sum,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_FLOAT},
+    .imports = (const oct_import_row[]){{"onnx", "Sum", 7, 0, import_sum}, {0}},
+    .cases = float_cases,
 };
 const oct_op oct_op_mean = {
-  MANY("mean", "mean of the inputs", sum_of, reference_mean, "Mean"),
-  .infer = oct_infer_broadcast_floats,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_FLOAT},
-  .imports = OCT_ONNX_IMPORT("Mean", 7),
-  .cases = float_cases,
+    MANY("mean", "mean of the inputs", sum_of, reference_mean, "Mean"),
+    .infer = oct_infer_broadcast_floats,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_FLOAT},
+    .imports = OCT_ONNX_IMPORT("Mean", 7),
+    .cases = float_cases,
 };

@@ -32,24 +32,29 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   return oct_binary_u8_lower(l, node, "mul_u8", mul_u8, true, &p, &slots);
 }
 
-static const char *const cases[] = {"in=f32[1,3,5,7],f32[1,3,5,7]", "in=f32[2,16,4,4],f32[2,16,1,1]", "in=f32[2,5,1,1],f32[2,5,3,3]",
-                                    "in=f32[3,1],f32[1,5]",         "in=f32[2,17],f32[]=0.5",         "in=i32[4],i32[4]",
-                                    "in=u8[3,3],u8[3]",             NULL};
+static const char *const cases[] = {"in=f32[1,3,5,7],f32[1,3,5,7]",
+                                    "in=f32[2,16,4,4],f32[2,16,1,1]",
+                                    "in=f32[2,5,1,1],f32[2,5,3,3]",
+                                    "in=f32[3,1],f32[1,5]",
+                                    "in=f32[2,17],f32[]=0.5",
+                                    "in=i32[4],i32[4]",
+                                    "in=u8[3,3],u8[3]",
+                                    NULL};
 
 const oct_op oct_op_mul = {
-  .name = "mul",
-  .summary = "a b",
-  .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC | OCT_TRAIT_COMMUTATIVE,
-  .min_inputs = 2,
-  .max_inputs = 2,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .infer = oct_infer_broadcast_numbers,
-  .reference = reference,
-  .scalar2 = mul,
-  .lower = lower,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
-  .imports = OCT_ONNX_IMPORT("Mul", 7),
-  .exports = OCT_ONNX_EXPORT("Mul"),
-  .cases = cases,
+    .name = "mul",
+    .summary = "a b",
+    .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC | OCT_TRAIT_COMMUTATIVE,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = oct_infer_broadcast_numbers,
+    .reference = reference,
+    .scalar2 = mul,
+    .lower = lower,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
+    .imports = OCT_ONNX_IMPORT("Mul", 7),
+    .exports = OCT_ONNX_EXPORT("Mul"),
+    .cases = cases,
 };

@@ -50,22 +50,23 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   return done ? OCTET_OK : oct_binary_lower(l, node, "prelu_f32", apply);
 }
 
-static const char *const cases[] = {"in=f32[1,3,5,7],f32[3,1,1]", "in=f32[2,17],f32[17]", "in=f32[2,4,3,3],f32[1]=0.25", "in=f32[2,3,5],f32[2,3,5]", NULL};
+static const char *const cases[] = {"in=f32[1,3,5,7],f32[3,1,1]", "in=f32[2,17],f32[17]", "in=f32[2,4,3,3],f32[1]=0.25",
+                                    "in=f32[2,3,5],f32[2,3,5]", NULL};
 
 const oct_op oct_op_prelu = {
-  .name = "prelu",
-  .summary = "x, or slope x below 0",
-  .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC,
-  .min_inputs = 2,
-  .max_inputs = 2,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .infer = infer,
-  .reference = reference,
-  .scalar2 = prelu,
-  .lower = lower,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_OBSERVED},
-  .imports = OCT_ONNX_IMPORT("PRelu", 7),
-  .exports = OCT_ONNX_EXPORT("PRelu"),
-  .cases = cases,
+    .name = "prelu",
+    .summary = "x, or slope x below 0",
+    .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer,
+    .reference = reference,
+    .scalar2 = prelu,
+    .lower = lower,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_OBSERVED},
+    .imports = OCT_ONNX_IMPORT("PRelu", 7),
+    .exports = OCT_ONNX_EXPORT("PRelu"),
+    .cases = cases,
 };

@@ -55,7 +55,8 @@ static octet_status infer_any(octet_context *ctx, oct_node *node) {
   }
   int64_t axes[OCT_MAX_RANK], bad;
   int n = axes_value ? oct_constant_ints(axes_value, axes, OCT_MAX_RANK) : 0;
-  if (n < 0 && oct_constant_of(axes_value)) return oct_infer_fail(ctx, node, "the axes \"%s\" are no list of at most %d integers", axes_value->name, OCT_MAX_RANK);
+  if (n < 0 && oct_constant_of(axes_value))
+    return oct_infer_fail(ctx, node, "the axes \"%s\" are no list of at most %d integers", axes_value->name, OCT_MAX_RANK);
   if (n < 0) {
     infer_unknown_axes(node);
     return OCTET_OK;
@@ -107,18 +108,18 @@ static int64_t dims_next(dims *d, int rank, int64_t offset) {
 }
 
 /* acc = expression of acc and the element v, over a strided run. */
-#define RUN_FLOATS(expression)                                                \
-  if (x->dtype == OCT_F32) {                                                  \
-    for (int64_t i = 0; i < n; i++) {                                         \
-      double v = (double)((const float *)x->data)[at + i * stride];           \
-      acc = (expression);                                                     \
-    }                                                                         \
-  } else {                                                                    \
-    for (int64_t i = 0; i < n; i++) {                                         \
-      double v = oct_get_f64(x->data, x->dtype, at + i * stride);             \
-      acc = (expression);                                                     \
-    }                                                                         \
-  }                                                                           \
+#define RUN_FLOATS(expression)                                      \
+  if (x->dtype == OCT_F32) {                                        \
+    for (int64_t i = 0; i < n; i++) {                               \
+      double v = (double)((const float *)x->data)[at + i * stride]; \
+      acc = (expression);                                           \
+    }                                                               \
+  } else {                                                          \
+    for (int64_t i = 0; i < n; i++) {                               \
+      double v = oct_get_f64(x->data, x->dtype, at + i * stride);   \
+      acc = (expression);                                           \
+    }                                                               \
+  }                                                                 \
   return acc
 
 static double run_floats(oct_reduction kind, const oct_tensor *x, int64_t at, int64_t n, int64_t stride, double acc, double shift) {
@@ -134,11 +135,11 @@ static double run_floats(oct_reduction kind, const oct_tensor *x, int64_t at, in
   }
 }
 
-#define RUN_INTEGERS(expression)                                                    \
-  for (int64_t i = 0; i < n; i++) {                                                 \
-    uint64_t v = (uint64_t)oct_get_i64(x->data, x->dtype, at + i * stride);         \
-    acc = (expression);                                                             \
-  }                                                                                 \
+#define RUN_INTEGERS(expression)                                            \
+  for (int64_t i = 0; i < n; i++) {                                         \
+    uint64_t v = (uint64_t)oct_get_i64(x->data, x->dtype, at + i * stride); \
+    acc = (expression);                                                     \
+  }                                                                         \
   return acc
 
 static uint64_t run_integers(oct_reduction kind, const oct_tensor *x, int64_t at, int64_t n, int64_t stride, uint64_t acc) {
@@ -193,7 +194,9 @@ static double float_result(oct_reduction kind, const oct_tensor *x, dims *over, 
 
 /* Least and greatest value of an integer type, as the bits of an int64. */
 static uint64_t lowest(oct_dtype dtype) { return oct_dtype_is_signed(dtype) ? 0 - (UINT64_C(1) << (oct_dtype_size(dtype) * 8 - 1)) : 0; }
-static uint64_t highest(oct_dtype dtype) { return dtype == OCT_BOOL ? 1 : UINT64_MAX >> (64 - oct_dtype_size(dtype) * 8 + oct_dtype_is_signed(dtype)); }
+static uint64_t highest(oct_dtype dtype) {
+  return dtype == OCT_BOOL ? 1 : UINT64_MAX >> (64 - oct_dtype_size(dtype) * 8 + oct_dtype_is_signed(dtype));
+}
 
 static void integer_result(oct_reduction kind, const oct_tensor *x, dims *over, int64_t at, oct_tensor *y, int64_t to) {
   uint64_t start = kind == OCT_REDUCE_MAX ? lowest(x->dtype) : kind == OCT_REDUCE_MIN ? highest(x->dtype) : kind == OCT_REDUCE_PROD;
@@ -234,7 +237,8 @@ static octet_status import_attribute(oct_importer *importer, const oct_foreign_n
   const oct_op *op;
   oct_value *inputs[2] = {oct_foreign_input(foreign, 0)};
   if (!oct_import_find("onnx", foreign->type, foreign->version, &op)) return oct_import_unsupported(importer, foreign, "no such reduction");
-  if (!inputs[0] || foreign->n_inputs > 1) return oct_import_unsupported(importer, foreign, "%d inputs, before axes became an input", foreign->n_inputs);
+  if (!inputs[0] || foreign->n_inputs > 1)
+    return oct_import_unsupported(importer, foreign, "%d inputs, before axes became an input", foreign->n_inputs);
   OCT_TRY(oct_import_ints_input(importer, foreign, "axes", &inputs[1]));
   oct_node *node;
   OCT_TRY(oct_import_node(importer, foreign, op->name, inputs, inputs[1] ? 2 : 1, 1, &node));
@@ -244,9 +248,9 @@ static octet_status import_attribute(oct_importer *importer, const oct_foreign_n
 
 /* ---- Descriptors ---------------------------------------------------------------------------------------------------- */
 
-#define REFERENCE(name, kind)                                                                                                             \
-  static octet_status reference_##name(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {   \
-    return reduce(ctx, node, in, out[0], kind);                                                                                           \
+#define REFERENCE(name, kind)                                                                                                           \
+  static octet_status reference_##name(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) { \
+    return reduce(ctx, node, in, out[0], kind);                                                                                         \
   }
 REFERENCE(sum, OCT_REDUCE_SUM)
 REFERENCE(mean, OCT_REDUCE_MEAN)
@@ -270,16 +274,18 @@ static oct_cost cost(const oct_node *node) {
 }
 
 static const oct_attribute_spec attributes[] = {
-  {"keepdims", OCT_ATTRIBUTE_INT, false, "1", 0, 1, "reduced dims stay, with size 1"},
-  {"noop_with_empty_axes", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "no axes: reduce none instead of all"},
-  {0},
+    {"keepdims", OCT_ATTRIBUTE_INT, false, "1", 0, 1, "reduced dims stay, with size 1"},
+    {"noop_with_empty_axes", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "no axes: reduce none instead of all"},
+    {0},
 };
 
 #define REDUCTION(op, text, whole, onnx, input_since)                                                                                     \
   .name = op, .summary = text, .min_inputs = 1, .max_inputs = 2, .min_outputs = 1, .max_outputs = 1, .attributes = attributes,            \
-  .reference = whole, .cost = cost, .exports = (const oct_export_row[]){{"onnx", onnx, NULL}, {0}},                                       \
-  .imports = (const oct_import_row[]){{"onnx", onnx, 7, input_since - 1, import_attribute}, {"onnx", onnx, input_since, 0, NULL}, {0}}
-#define RULE(rule) {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = rule}
+  .reference = whole, .cost = cost, .exports = (const oct_export_row[]){{"onnx", onnx, NULL}, {0}}, .imports = (const oct_import_row[]) { \
+    {"onnx", onnx, 7, input_since - 1, import_attribute}, {"onnx", onnx, input_since, 0, NULL}, { 0 }                                     \
+  }
+#define RULE(rule) \
+  { .roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = rule }
 
 static const char *const cases[] = {"in=f32[2,3,5,7],i64[2]=2,3",
                                     "in=f32[2,3,5,7],i64[2]=-1,-2 attr:keepdims=0",
@@ -291,66 +297,66 @@ static const char *const cases[] = {"in=f32[2,3,5,7],i64[2]=2,3",
                                     NULL};
 
 const oct_op oct_op_reduce_sum = {
-  REDUCTION("reduce_sum", "sum over axes", reference_sum, "ReduceSum", 13),
-  .infer = infer,
-  .lower = lower_sum,
-  .quantization = RULE(OCT_OUTPUT_FLOAT),
-  .cases = cases,
+    REDUCTION("reduce_sum", "sum over axes", reference_sum, "ReduceSum", 13),
+    .infer = infer,
+    .lower = lower_sum,
+    .quantization = RULE(OCT_OUTPUT_FLOAT),
+    .cases = cases,
 };
 const oct_op oct_op_reduce_mean = {
-  REDUCTION("reduce_mean", "mean over axes", reference_mean, "ReduceMean", 18),
-  .infer = infer,
-  .lower = lower_mean,
-  .quantization = RULE(OCT_OUTPUT_OBSERVED),
-  .cases = cases,
+    REDUCTION("reduce_mean", "mean over axes", reference_mean, "ReduceMean", 18),
+    .infer = infer,
+    .lower = lower_mean,
+    .quantization = RULE(OCT_OUTPUT_OBSERVED),
+    .cases = cases,
 };
 const oct_op oct_op_reduce_max = {
-  REDUCTION("reduce_max", "greatest over axes", reference_max, "ReduceMax", 18),
-  .infer = infer_any,
-  .lower = lower_max,
-  .quantization = RULE(OCT_OUTPUT_FLOAT),
-  .cases = cases,
+    REDUCTION("reduce_max", "greatest over axes", reference_max, "ReduceMax", 18),
+    .infer = infer_any,
+    .lower = lower_max,
+    .quantization = RULE(OCT_OUTPUT_FLOAT),
+    .cases = cases,
 };
 const oct_op oct_op_reduce_min = {
-  REDUCTION("reduce_min", "least over axes", reference_min, "ReduceMin", 18),
-  .infer = infer_any,
-  .lower = lower_min,
-  .quantization = RULE(OCT_OUTPUT_FLOAT),
-  .cases = cases,
+    REDUCTION("reduce_min", "least over axes", reference_min, "ReduceMin", 18),
+    .infer = infer_any,
+    .lower = lower_min,
+    .quantization = RULE(OCT_OUTPUT_FLOAT),
+    .cases = cases,
 };
 const oct_op oct_op_reduce_prod = {
-  REDUCTION("reduce_prod", "product over axes", reference_prod, "ReduceProd", 18),
-  .infer = infer,
-  .quantization = RULE(OCT_OUTPUT_FLOAT),
-  .cases = cases,
+    REDUCTION("reduce_prod", "product over axes", reference_prod, "ReduceProd", 18),
+    .infer = infer,
+    .quantization = RULE(OCT_OUTPUT_FLOAT),
+    .cases = cases,
 };
 const oct_op oct_op_reduce_l1 = {
-  REDUCTION("reduce_l1", "sum of magnitudes over axes", reference_l1, "ReduceL1", 18),
-  .infer = infer,
-  .quantization = RULE(OCT_OUTPUT_FLOAT),
-  .cases = cases,
+    REDUCTION("reduce_l1", "sum of magnitudes over axes", reference_l1, "ReduceL1", 18),
+    .infer = infer,
+    .quantization = RULE(OCT_OUTPUT_FLOAT),
+    .cases = cases,
 };
 const oct_op oct_op_reduce_l2 = {
-  REDUCTION("reduce_l2", "root of the sum of squares over axes", reference_l2, "ReduceL2", 18),
-  .infer = infer,
-  .quantization = RULE(OCT_OUTPUT_FLOAT),
-  .cases = cases,
+    REDUCTION("reduce_l2", "root of the sum of squares over axes", reference_l2, "ReduceL2", 18),
+    .infer = infer,
+    .quantization = RULE(OCT_OUTPUT_FLOAT),
+    .cases = cases,
 };
 const oct_op oct_op_reduce_sum_square = {
-  REDUCTION("reduce_sum_square", "sum of squares over axes", reference_sum_square, "ReduceSumSquare", 18),
-  .infer = infer,
-  .quantization = RULE(OCT_OUTPUT_FLOAT),
-  .cases = cases,
+    REDUCTION("reduce_sum_square", "sum of squares over axes", reference_sum_square, "ReduceSumSquare", 18),
+    .infer = infer,
+    .quantization = RULE(OCT_OUTPUT_FLOAT),
+    .cases = cases,
 };
 const oct_op oct_op_reduce_log_sum = {
-  REDUCTION("reduce_log_sum", "logarithm of the sum over axes", reference_log_sum, "ReduceLogSum", 18),
-  .infer = infer,
-  .quantization = RULE(OCT_OUTPUT_FLOAT),
-  .cases = cases,
+    REDUCTION("reduce_log_sum", "logarithm of the sum over axes", reference_log_sum, "ReduceLogSum", 18),
+    .infer = infer,
+    .quantization = RULE(OCT_OUTPUT_FLOAT),
+    .cases = cases,
 };
 const oct_op oct_op_reduce_log_sum_exp = {
-  REDUCTION("reduce_log_sum_exp", "logarithm of the sum of exponentials over axes", reference_log_sum_exp, "ReduceLogSumExp", 18),
-  .infer = infer,
-  .quantization = RULE(OCT_OUTPUT_FLOAT),
-  .cases = cases,
+    REDUCTION("reduce_log_sum_exp", "logarithm of the sum of exponentials over axes", reference_log_sum_exp, "ReduceLogSumExp", 18),
+    .infer = infer,
+    .quantization = RULE(OCT_OUTPUT_FLOAT),
+    .cases = cases,
 };

@@ -1,4 +1,5 @@
-/* Kernels for reductions: the mean over the image by average pooling (floats and 8 bits), and sums, means, maxima, minima of floats over the last dims.
+/* Kernels for reductions: the mean over the image by average pooling (floats and 8 bits), and sums, means, maxima, minima of
+ * floats over the last dims.
  * SPDX-License-Identifier: MIT */
 #include "ops/reduce.h"
 
@@ -34,9 +35,20 @@ static octet_status lower_image_mean(oct_lowering *l, oct_node *node) {
   OCT_TRY(oct_lower_step(l, node, u8 ? "average_pool_u8" : "average_pool_f32", run_pool, sizeof *p, &p, &step));
   oct_pool_args *a = &p->args;
   int64_t channels = shape->dim[1];
-  a->shape = (oct_conv_shape){.batch = shape->dim[0], .in_h = shape->dim[2], .in_w = shape->dim[3], .channels = channels, .out_h = 1, .out_w = 1,
-                              .out_channels = channels, .kernel_h = (int)shape->dim[2], .kernel_w = (int)shape->dim[3], .stride_h = 1, .stride_w = 1,
-                              .dilation_h = 1, .dilation_w = 1, .groups = (int)channels};
+  a->shape = (oct_conv_shape){.batch = shape->dim[0],
+                              .in_h = shape->dim[2],
+                              .in_w = shape->dim[3],
+                              .channels = channels,
+                              .out_h = 1,
+                              .out_w = 1,
+                              .out_channels = channels,
+                              .kernel_h = (int)shape->dim[2],
+                              .kernel_w = (int)shape->dim[3],
+                              .stride_h = 1,
+                              .stride_w = 1,
+                              .dilation_h = 1,
+                              .dilation_w = 1,
+                              .groups = (int)channels};
   a->in = oct_slot_view(in);
   /* [N,C,1,1] and [N,C] are one pixel per image */
   a->out = out->layout == OCT_LAYOUT_CHANNELS_LAST ? oct_slot_view(out) : (oct_view){.image = channels, .row = channels, .pixel = channels};

@@ -190,7 +190,8 @@ static octet_status lower_log_softmax(oct_lowering *l, oct_node *node) { return 
 static const char *const axis_only[] = {"axis", NULL};
 
 /* Adds a node named after the foreign one and its own part in the form. */
-static octet_status part_node(oct_importer *importer, const oct_foreign_node *foreign, const char *op, oct_value *const *inputs, int n, oct_node **out) {
+static octet_status part_node(oct_importer *importer, const oct_foreign_node *foreign, const char *op, oct_value *const *inputs, int n,
+                              oct_node **out) {
   char name[256];
   oct_foreign_node part = *foreign;
   snprintf(name, sizeof name, "%.200s_%s", foreign->name && *foreign->name ? foreign->name : foreign->outputs[0], op);
@@ -213,7 +214,8 @@ static octet_status import_flattening(oct_importer *importer, const oct_foreign_
   oct_value *x = oct_foreign_input(foreign, 0), *pair[2];
   int64_t axis = oct_foreign_int(foreign, "axis", 1), normalized = axis;
   oct_node *node, *back;
-  if (!x || foreign->n_outputs < 1 || !foreign->outputs[0]) return oct_import_unsupported(importer, foreign, "the input or output is absent");
+  if (!x || foreign->n_outputs < 1 || !foreign->outputs[0])
+    return oct_import_unsupported(importer, foreign, "the input or output is absent");
   bool last = x->has_shape && oct_axis_normalize(&normalized, x->shape.rank) && normalized == x->shape.rank - 1;
   if (last) {
     OCT_TRY(oct_import_node(importer, foreign, op, &x, 1, 1, &node));
@@ -234,46 +236,48 @@ static octet_status import_flattening(oct_importer *importer, const oct_foreign_
   return oct_import_finish(importer, foreign, back);
 }
 
-static octet_status import_softmax(oct_importer *importer, const oct_foreign_node *foreign) { return import_flattening(importer, foreign, "softmax"); }
+static octet_status import_softmax(oct_importer *importer, const oct_foreign_node *foreign) {
+  return import_flattening(importer, foreign, "softmax");
+}
 static octet_status import_log_softmax(oct_importer *importer, const oct_foreign_node *foreign) {
   return import_flattening(importer, foreign, "log_softmax");
 }
 
 static const oct_attribute_spec attributes[] = {{"axis", OCT_ATTRIBUTE_INT, false, "-1", 0, 0, "along which the results sum to 1"}, {0}};
 
-static const char *const cases[] = {"in=f32[1,10]", "in=f32[3,17]", "in=f32[2,5,4] attr:axis=1", "in=f32[2,3,4] attr:axis=0", "in=f16[2,5]", "in=f32[1,1000]",
-                                    NULL};
+static const char *const cases[] = {
+    "in=f32[1,10]", "in=f32[3,17]", "in=f32[2,5,4] attr:axis=1", "in=f32[2,3,4] attr:axis=0", "in=f16[2,5]", "in=f32[1,1000]", NULL};
 
 const oct_op oct_op_softmax = {
-  .name = "softmax",
-  .summary = "e^x over its sum along an axis",
-  .min_inputs = 1,
-  .max_inputs = 1,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .attributes = attributes,
-  .infer = infer,
-  .reference = reference_softmax,
-  .lower = lower_softmax,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_FIXED, .fixed_low = 0, .fixed_high = 1},
-  .imports = (const oct_import_row[]){{"onnx", "Softmax", 7, 12, import_softmax}, {"onnx", "Softmax", 13, 0, NULL}, {0}},
-  .exports = OCT_ONNX_EXPORT("Softmax"),
-  .cases = cases,
+    .name = "softmax",
+    .summary = "e^x over its sum along an axis",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attributes = attributes,
+    .infer = infer,
+    .reference = reference_softmax,
+    .lower = lower_softmax,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_FIXED, .fixed_low = 0, .fixed_high = 1},
+    .imports = (const oct_import_row[]){{"onnx", "Softmax", 7, 12, import_softmax}, {"onnx", "Softmax", 13, 0, NULL}, {0}},
+    .exports = OCT_ONNX_EXPORT("Softmax"),
+    .cases = cases,
 };
 
 const oct_op oct_op_log_softmax = {
-  .name = "log_softmax",
-  .summary = "logarithm of softmax",
-  .min_inputs = 1,
-  .max_inputs = 1,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .attributes = attributes,
-  .infer = infer,
-  .reference = reference_log_softmax,
-  .lower = lower_log_softmax,
-  .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
-  .imports = (const oct_import_row[]){{"onnx", "LogSoftmax", 7, 12, import_log_softmax}, {"onnx", "LogSoftmax", 13, 0, NULL}, {0}},
-  .exports = OCT_ONNX_EXPORT("LogSoftmax"),
-  .cases = cases,
+    .name = "log_softmax",
+    .summary = "logarithm of softmax",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attributes = attributes,
+    .infer = infer,
+    .reference = reference_log_softmax,
+    .lower = lower_log_softmax,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
+    .imports = (const oct_import_row[]){{"onnx", "LogSoftmax", 7, 12, import_log_softmax}, {"onnx", "LogSoftmax", 13, 0, NULL}, {0}},
+    .exports = OCT_ONNX_EXPORT("LogSoftmax"),
+    .cases = cases,
 };

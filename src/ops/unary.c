@@ -80,7 +80,8 @@ static octet_status run_table_f32(octet_context *ctx, const void *params, size_t
   return OCTET_OK;
 }
 
-static octet_status add_step(oct_lowering *l, oct_node *node, const char *kernel, oct_step_fn run, oct_slot *in, oct_slot *out, unary_params **params) {
+static octet_status add_step(oct_lowering *l, oct_node *node, const char *kernel, oct_step_fn run, oct_slot *in, oct_slot *out,
+                             unary_params **params) {
   oct_step *step;
   OCT_TRY(oct_lower_step(l, node, kernel, run, sizeof **params, params, &step));
   oct_loops loops;
@@ -128,7 +129,8 @@ octet_status oct_unary_lower(oct_lowering *l, oct_node *node, const char *kernel
   unary_params *params;
   OCT_TRY(oct_lower_stored(l, node->inputs[0], &in));
   if (in->quantized && in->dtype == OCT_U8) return oct_table_lower(l, node, 0, scalar_of_node, NULL);
-  if (in->dtype != OCT_F32 || node->outputs[0]->dtype != OCT_F32) return oct_lower_decline(l, "no kernel for %s", oct_dtype_name(in->dtype));
+  if (in->dtype != OCT_F32 || node->outputs[0]->dtype != OCT_F32)
+    return oct_lower_decline(l, "no kernel for %s", oct_dtype_name(in->dtype));
   if (!apply) return oct_lower_decline(l, "no float kernel");
   OCT_TRY(oct_lower_output(l, node->outputs[0], OCT_F32, in->layout, &out));
   OCT_TRY(add_step(l, node, kernel, run_f32, in, out, &params));

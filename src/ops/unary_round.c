@@ -78,59 +78,61 @@ static octet_status lower_table(oct_lowering *l, oct_node *node) { return oct_un
 
 static octet_status infer_not(octet_context *ctx, oct_node *node) {
   oct_dtype dtype = node->inputs[0]->dtype;
-  if (dtype != OCT_DTYPE_NONE && dtype != OCT_BOOL) return oct_infer_fail(ctx, node, "input is %s, but bool is needed", oct_dtype_name(dtype));
+  if (dtype != OCT_DTYPE_NONE && dtype != OCT_BOOL)
+    return oct_infer_fail(ctx, node, "input is %s, but bool is needed", oct_dtype_name(dtype));
   return oct_infer_same(ctx, node);
 }
 
-#define FUNCTION(op, text, function, whole, lowering, onnx, since)                                                                   \
-  .name = op, .summary = text, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1, .max_outputs = 1,                                 \
-  .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_UNARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC, .reference = whole,            \
+#define FUNCTION(op, text, function, whole, lowering, onnx, since)                                                        \
+  .name = op, .summary = text, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1, .max_outputs = 1,                      \
+  .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_UNARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC, .reference = whole, \
   .scalar1 = function, .lower = lowering, .imports = OCT_ONNX_IMPORT(onnx, since), .exports = OCT_ONNX_EXPORT(onnx)
-#define OBSERVED {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED}
+#define OBSERVED \
+  { .roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED }
 
 static const char *const cases[] = {"in=f32[1,3,5,7]", "in=f32[2,17]", "in=f16[5]", NULL};
 static const char *const integer_cases[] = {"in=f32[1,3,5,7]", "in=i32[2,17]", "in=i8[5]", "in=i64[3]", NULL};
 static const char *const not_cases[] = {"in=bool[2,3]", "in=bool[]", NULL};
 
 const oct_op oct_op_abs = {
-  FUNCTION("abs", "absolute value", abs_of, reference_abs, lower_abs, "Abs", 7),
-  .infer = oct_infer_numbers,
-  .quantization = OBSERVED,
-  .cases = integer_cases,
+    FUNCTION("abs", "absolute value", abs_of, reference_abs, lower_abs, "Abs", 7),
+    .infer = oct_infer_numbers,
+    .quantization = OBSERVED,
+    .cases = integer_cases,
 };
 const oct_op oct_op_neg = {
-  FUNCTION("neg", "-x", neg, reference_neg, lower_neg, "Neg", 7),
-  .infer = oct_infer_numbers,
-  .quantization = OBSERVED,
-  .cases = integer_cases,
+    FUNCTION("neg", "-x", neg, reference_neg, lower_neg, "Neg", 7),
+    .infer = oct_infer_numbers,
+    .quantization = OBSERVED,
+    .cases = integer_cases,
 };
 const oct_op oct_op_sign = {
-  FUNCTION("sign", "-1, 0 or 1", sign, reference_sign, lower_table, "Sign", 9),
-  .infer = oct_infer_numbers,
-  .quantization = OBSERVED,
-  .cases = integer_cases,
+    FUNCTION("sign", "-1, 0 or 1", sign, reference_sign, lower_table, "Sign", 9),
+    .infer = oct_infer_numbers,
+    .quantization = OBSERVED,
+    .cases = integer_cases,
 };
 const oct_op oct_op_floor = {
-  FUNCTION("floor", "greatest integer not above x", floor_of, oct_unary_reference, lower_floor, "Floor", 7),
-  .infer = oct_infer_floats,
-  .quantization = OBSERVED,
-  .cases = cases,
+    FUNCTION("floor", "greatest integer not above x", floor_of, oct_unary_reference, lower_floor, "Floor", 7),
+    .infer = oct_infer_floats,
+    .quantization = OBSERVED,
+    .cases = cases,
 };
 const oct_op oct_op_ceil = {
-  FUNCTION("ceil", "least integer not below x", ceil_of, oct_unary_reference, lower_ceil, "Ceil", 7),
-  .infer = oct_infer_floats,
-  .quantization = OBSERVED,
-  .cases = cases,
+    FUNCTION("ceil", "least integer not below x", ceil_of, oct_unary_reference, lower_ceil, "Ceil", 7),
+    .infer = oct_infer_floats,
+    .quantization = OBSERVED,
+    .cases = cases,
 };
 const oct_op oct_op_round = {
-  FUNCTION("round", "nearest integer, half to even", round_of, oct_unary_reference, lower_round, "Round", 11),
-  .infer = oct_infer_floats,
-  .quantization = OBSERVED,
-  .cases = cases,
+    FUNCTION("round", "nearest integer, half to even", round_of, oct_unary_reference, lower_round, "Round", 11),
+    .infer = oct_infer_floats,
+    .quantization = OBSERVED,
+    .cases = cases,
 };
 const oct_op oct_op_not = {
-  FUNCTION("not", "logical negation", not_of, oct_unary_reference, NULL, "Not", 7),
-  .infer = infer_not,
-  .quantization = {.output = OCT_OUTPUT_NONE},
-  .cases = not_cases,
+    FUNCTION("not", "logical negation", not_of, oct_unary_reference, NULL, "Not", 7),
+    .infer = infer_not,
+    .quantization = {.output = OCT_OUTPUT_NONE},
+    .cases = not_cases,
 };

@@ -7,7 +7,8 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   if (condition->dtype != OCT_BOOL && condition->dtype != OCT_DTYPE_NONE)
     return oct_infer_fail(ctx, node, "the condition is %s, but bool is needed", oct_dtype_name(condition->dtype));
   if (a->dtype != b->dtype)
-    return oct_infer_fail(ctx, node, "inputs \"%s\" (%s) and \"%s\" (%s) differ in type", a->name, oct_dtype_name(a->dtype), b->name, oct_dtype_name(b->dtype));
+    return oct_infer_fail(ctx, node, "inputs \"%s\" (%s) and \"%s\" (%s) differ in type", a->name, oct_dtype_name(a->dtype), b->name,
+                          oct_dtype_name(b->dtype));
   if (!condition->has_shape || !a->has_shape || !b->has_shape) {
     oct_infer_set(node->outputs[0], a->dtype, NULL);
     return OCTET_OK;
@@ -15,8 +16,8 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   oct_shape both, shape;
   if (!oct_shape_broadcast(&a->shape, &b->shape, &both) || !oct_shape_broadcast(&both, &condition->shape, &shape)) {
     char c[OCT_SHAPE_TEXT], x[OCT_SHAPE_TEXT], y[OCT_SHAPE_TEXT];
-    return oct_infer_fail(ctx, node, "shapes %s, %s and %s do not broadcast", oct_shape_text(&condition->shape, c), oct_shape_text(&a->shape, x),
-                          oct_shape_text(&b->shape, y));
+    return oct_infer_fail(ctx, node, "shapes %s, %s and %s do not broadcast", oct_shape_text(&condition->shape, c),
+                          oct_shape_text(&a->shape, x), oct_shape_text(&b->shape, y));
   }
   oct_infer_set(node->outputs[0], a->dtype, &shape);
   return OCTET_OK;
@@ -52,7 +53,8 @@ typedef struct where_params {
 static octet_status run(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
   (void)ctx, (void)workspace;
   const where_params *p = params;
-  ptrdiff_t sy = oct_units_stride(&p->units, 0), sc = oct_units_stride(&p->units, 1), sa = oct_units_stride(&p->units, 2), sb = oct_units_stride(&p->units, 3);
+  ptrdiff_t sy = oct_units_stride(&p->units, 0), sc = oct_units_stride(&p->units, 1), sa = oct_units_stride(&p->units, 2),
+            sb = oct_units_stride(&p->units, 3);
   for (size_t unit = begin; unit < end; unit++) {
     oct_run r = oct_units_run(&p->units, 4, unit);
     const uint8_t *condition = p->condition + r.offset[1];
@@ -82,21 +84,22 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   return oct_lower_write(l, step, &p->y, out);
 }
 
-static const char *const cases[] = {"in=bool[3,5],f32[3,5],f32[3,5]", "in=bool[1,5],f32[3,1],f32[]=0.5", "in=bool[2,3,1],i64[3,4],i64[4]", NULL};
+static const char *const cases[] = {"in=bool[3,5],f32[3,5],f32[3,5]", "in=bool[1,5],f32[3,1],f32[]=0.5", "in=bool[2,3,1],i64[3,4],i64[4]",
+                                    NULL};
 
 const oct_op oct_op_where = {
-  .name = "where",
-  .summary = "condition ? a : b",
-  .traits = OCT_TRAIT_ELEMENTWISE,
-  .min_inputs = 3,
-  .max_inputs = 3,
-  .min_outputs = 1,
-  .max_outputs = 1,
-  .infer = infer,
-  .reference = reference,
-  .lower = lower,
-  .quantization = {.roles = {OCT_ROLE_NONE, OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_FLOAT},
-  .imports = OCT_ONNX_IMPORT("Where", 9),
-  .exports = OCT_ONNX_EXPORT("Where"),
-  .cases = cases,
+    .name = "where",
+    .summary = "condition ? a : b",
+    .traits = OCT_TRAIT_ELEMENTWISE,
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer,
+    .reference = reference,
+    .lower = lower,
+    .quantization = {.roles = {OCT_ROLE_NONE, OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_FLOAT},
+    .imports = OCT_ONNX_IMPORT("Where", 9),
+    .exports = OCT_ONNX_EXPORT("Where"),
+    .cases = cases,
 };

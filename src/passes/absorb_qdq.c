@@ -66,10 +66,13 @@ static octet_status make_signed(oct_qdq *q, oct_value *v) {
   return OCTET_OK;
 }
 
+/* No rounding of its own beyond what the parameters say. */
+static bool rounds_like(const oct_value *v, const oct_quant *params) { return !v->quant || oct_quant_equal(v->quant, params); }
+
 static octet_status absorb_constant(oct_qdq *q, oct_node *node, const oct_quant *params) {
   oct_rewrite *rw = &q->rw;
   oct_value *stored = node->inputs[0], *y = node->outputs[0];
-  if (stored->quant || y->quant || rw->is_output[y->id]) return OCTET_OK;
+  if (stored->quant || !rounds_like(y, params) || rw->is_output[y->id]) return OCTET_OK;
   int first = rw->uses.first[stored->id], end = rw->uses.first[stored->id + 1];
   bool whole = oct_qdq_all_uses(q, stored, OCT_TRAIT_DEQUANTIZE, params);
   oct_value *constant = stored;
@@ -79,7 +82,7 @@ static octet_status absorb_constant(oct_qdq *q, oct_node *node, const oct_quant 
   for (int i = first; i < end; i++) { /* every dequantize node of these parameters at once */
     oct_node *user = rw->uses.uses[i].node;
     bool like = user && oct_quant_equal(oct_qdq_params(q, user, OCT_TRAIT_DEQUANTIZE), params);
-    if (like && !user->outputs[0]->quant && !rw->is_output[user->outputs[0]->id] && !rw->to[user->outputs[0]->id])
+    if (like && rounds_like(user->outputs[0], params) && !rw->is_output[user->outputs[0]->id] && !rw->to[user->outputs[0]->id])
       OCT_TRY(oct_rewrite_replace(rw, user->outputs[0], constant));
   }
   return OCTET_OK;

@@ -1,4 +1,5 @@
-/* Transposes: two in a row become one, those that change nothing are dropped, and one before an elementwise node cancels one after it.
+/* Transposes: two in a row become one, those that change nothing are dropped, one before an elementwise node cancels one after it, and one that only
+ * an elementwise node reads goes behind that node, to meet others there.
  * SPDX-License-Identifier: MIT */
 #include "passes/rewrite.h"
 
@@ -102,8 +103,53 @@ static octet_status cancel_through(oct_rewrite *rw, oct_node *node) {
   return oct_rewrite_replace(rw, y, middle);
 }
 
+/* The permutation of all inputs that are no single numbers; false when they differ, or when another node reads one of the transposes. */
+static bool inputs_share(const oct_rewrite *rw, const oct_node *node, int64_t perm[OCT_MAX_RANK], int *rank) {
+  *rank = 0;
+  for (int i = 0; i < node->n_inputs; i++) {
+    const oct_value *v = node->inputs[i];
+    int64_t own[OCT_MAX_RANK];
+    int n;
+    if (!v || (v->kind == OCT_CONSTANT && !v->quant && oct_shape_count(&v->shape) == 1)) continue;
+    const oct_node *t = v->producer;
+    if (!is_transpose(t) || !permutation(t, own, &n) || oct_rewrite_only_user(rw, v) != node || !keeps_rounding(t->inputs[0], v)) return false;
+    if (*rank && (n != *rank || memcmp(own, perm, (size_t)n * sizeof *perm) != 0)) return false;
+    memcpy(perm, own, (size_t)n * sizeof *perm);
+    *rank = n;
+  }
+  return *rank > 0;
+}
+
+/* f(transpose(x)) becomes transpose(f(x)). The value after it keeps its name and its users. */
+static octet_status sink(oct_rewrite *rw, oct_node *f) {
+  int64_t perm[OCT_MAX_RANK];
+  int rank;
+  oct_value *y = f->n_outputs == 1 ? f->outputs[0] : NULL, *inner;
+  if (!y || !oct_node_has(f, OCT_TRAIT_ELEMENTWISE) || !y->has_shape || rw->is_output[y->id] || rw->touched[y->id] || (y->quant && y->quant->axis >= 0)) return OCTET_OK;
+  if (!inputs_share(rw, f, perm, &rank) || y->shape.rank != rank) return OCTET_OK;
+  oct_shape shape = y->shape;
+  for (int d = 0; d < rank; d++) shape.dim[perm[d]] = y->shape.dim[d];
+  oct_node *t = NULL;
+  for (int i = 0; i < f->n_inputs; i++) {
+    oct_value *v = f->inputs[i];
+    if (!v || v->kind == OCT_CONSTANT) continue;
+    t = v->producer;
+    f->inputs[i] = t->inputs[0];
+    rw->touched[v->id] = rw->touched[t->inputs[0]->id] = true;
+  }
+  OCT_TRY(oct_graph_value(rw->ctx, rw->graph, y->name, OCT_INTERMEDIATE, y->dtype, &shape, &inner));
+  OCT_TRY(oct_value_set_quant(rw->ctx, rw->graph, inner, y->quant));
+  f->outputs[0] = inner;
+  inner->producer = f;
+  y->producer = NULL;
+  rw->touched[y->id] = rw->changed = true;
+  OCT_TRY(oct_graph_node_into(rw->ctx, rw->graph, t->op, t->name, &inner, 1, &y, 1, &t));
+  return oct_node_set_ints(rw->ctx, rw->graph, t, "perm", perm, (size_t)rank);
+}
+
 static octet_status visit(oct_rewrite *rw, oct_node *node) {
   bool done;
+  if (!is_transpose(node) && node->n_inputs > 0) return sink(rw, node);
   if (!is_transpose(node) || !oct_rewrite_is_old(rw, node->inputs[0]) || rw->touched[node->inputs[0]->id]) return OCTET_OK;
   OCT_TRY(drop_identity(rw, node, &done));
   if (done) return OCTET_OK;
@@ -115,7 +161,8 @@ static octet_status run(octet_context *ctx, oct_graph *graph, bool *changed) {
   oct_rewrite rw;
   OCT_TRY(oct_rewrite_begin(ctx, graph, &rw));
   octet_status status = OCTET_OK;
-  for (size_t i = 0; i < graph->n_nodes && status == OCTET_OK; i++) status = visit(&rw, graph->nodes[i]);
+  size_t count = graph->n_nodes; /* sinking appends more */
+  for (size_t i = 0; i < count && status == OCTET_OK; i++) status = visit(&rw, graph->nodes[i]);
   return oct_rewrite_end(&rw, status, changed);
 }
 

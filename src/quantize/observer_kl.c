@@ -9,15 +9,20 @@
 #define MAGNITUDE_BINS 2048
 #define CANDIDATE_STEP 16
 
-/* Shares of the bins of the record, spread over bins of equal width up to the largest magnitude. Zeros are left out: they are exact. */
+/* Counts of magnitudes, in bins of equal width up to the largest; a bin of the record that lies over several is shared out. Zeros are left out:
+ * they are exact. */
 static double spread_magnitudes(const oct_observer *o, double bins[MAGNITUDE_BINS]) {
-  double reach = fmax(-(double)o->low, (double)o->high), total = 0;
+  double reach = fmax(-(double)o->low, (double)o->high), total = 0, width = ldexp(1.0, o->exponent) / reach * MAGNITUDE_BINS;
   for (int i = 0; i < MAGNITUDE_BINS; i++) bins[i] = 0;
-  double width = ldexp(1.0, o->exponent);
   for (int64_t b = 0; b < OCT_OBSERVER_BINS; b++) {
     if (!o->bins[b]) continue;
-    int i = (int)(fabs(oct_observer_edge(o, b) + width / 2) / reach * MAGNITUDE_BINS);
-    bins[i < MAGNITUDE_BINS ? i : MAGNITUDE_BINS - 1] += (double)o->bins[b];
+    int64_t index = o->first + b;
+    double from = (double)(index >= 0 ? index : -index - 1) * width, to = from + width; /* in bins */
+    for (int i = (int)from; i < MAGNITUDE_BINS && (double)i < to; i++) {
+      double part = fmin(to, i + 1.0) - fmax(from, (double)i);
+      bins[i] += (double)o->bins[b] * part / width;
+    }
+    if (to > MAGNITUDE_BINS) bins[MAGNITUDE_BINS - 1] += (double)o->bins[b] * (to - fmax(from, MAGNITUDE_BINS)) / width;
     total += (double)o->bins[b];
   }
   return total;

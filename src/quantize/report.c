@@ -21,7 +21,8 @@ octet_status oct_report_warn(octet_context *ctx, oct_quantize_report *r, const c
 /* A node has a layer entry when it computes on floats (or on what becomes 8 bits), and is not part of another one's step. */
 static bool is_reported(const oct_calibration *c, const oct_node *node) {
   if (oct_is_fused_member(c, node) || node->op->quantization.output == OCT_OUTPUT_NONE) return false;
-  return c->nodes[node->id].integer || c->nodes[node->id].reason || oct_weight_axis(node) >= 0;
+  if (c->nodes[node->id].integer || oct_weight_axis(node) >= 0) return true;
+  return c->nodes[node->id].reason && c->options.mode == OCT_MODE_INT8;
 }
 
 static const char *type_of(const oct_node_choice *choice, const oct_node *node) {

@@ -85,7 +85,7 @@ static octet_status why_float(const oct_calibration *c, const oct_node *node, co
   const oct_node_choice *choice = &c->nodes[node->id];
   *reason = NULL;
   if (choice->mode == OCT_MODE_FLOAT) *reason = "kept float by request";
-  else if (choice->mode != OCT_MODE_INT8) *reason = "its weights alone are quantized, by request";
+  else if (choice->mode != OCT_MODE_INT8) *reason = is_layer(node) ? "only its weights are quantized, by request" : "only weights are quantized";
   else if (choice->forced) *reason = choice->forced;
   else if (node->op->quantization.output == OCT_OUTPUT_FLOAT) return say(c, reason, "%s has no integer form", node->op->name);
   else if (oct_node_has(node, OCT_TRAIT_ACCUMULATES) && !is_layer(node)) *reason = "it has no weights to quantize";
