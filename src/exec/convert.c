@@ -130,6 +130,7 @@ octet_status oct_plan_convert(oct_plan *plan, oct_slot *from, oct_slot *to) {
   convert_params kind = {0};
   OCT_TRY(set_kind(plan, from, to, &kind));
   OCT_TRY(oct_lower_step(l, plan->current, conversion_name(kind.kind), run_loops, sizeof *p, &p, &step));
+  step->form = true;
   *p = kind;
   p->vector = l->vector;
   p->from_size = oct_dtype_size(from->dtype);
@@ -198,6 +199,7 @@ octet_status oct_plan_fill_border(oct_plan *plan, oct_slot *slot) {
   p->height = s->rank > 3 ? s->dim[s->rank - 2] : 1;
   p->width = s->dim[s->rank - 1];
   p->value = slot->quantized ? slot->zero_point : 0;
+  step->form = true;
   step->units = (size_t)s->dim[0];
   plan->is_border[plan->n_steps - 1] = true;
   return oct_lower_write(l, step, &p->to, slot);
@@ -230,6 +232,7 @@ octet_status oct_plan_round(oct_plan *plan, oct_slot *slot, const oct_quant *qua
   round_params *p;
   oct_step *step;
   OCT_TRY(oct_lower_step(l, plan->current, "fake_quantize", run_round, sizeof *p, &p, &step));
+  step->form = true;
   static const struct {
     oct_dtype dtype;
     int32_t low, high;

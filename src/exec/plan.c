@@ -176,7 +176,7 @@ static void fill_reports(oct_plan *plan) {
   for (size_t s = 0; s < plan->n_steps; s++) {
     const oct_step *step = plan->steps[s];
     if (step->workspace_bytes > plan->workspace_bytes) plan->workspace_bytes = step->workspace_bytes;
-    if (!step->node || plan->is_border[s]) continue;
+    if (!step->node || step->form) continue;
     oct_node_report *report = &plan->reports[step->node->id];
     if (!report->kernel || step->macs > 0 || strcmp(step->kernel, "reference") == 0) report->kernel = step->kernel;
   }

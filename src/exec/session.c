@@ -68,6 +68,8 @@ static octet_status choose_steps(oct_session *s) {
   return status;
 }
 
+static void do_nothing(void *user, size_t begin, size_t end, size_t worker) { (void)user, (void)begin, (void)end, (void)worker; }
+
 static octet_status build(oct_session *s, const oct_graph *graph, const oct_session_options *o) {
   octet_context *ctx = s->ctx;
   OCT_TRY(oct_graph_specialize(ctx, graph, o, &s->graph));
@@ -89,6 +91,7 @@ static octet_status build(oct_session *s, const oct_graph *graph, const oct_sess
     const void *address = r->buffer < 0 ? r->data : s->arena + s->plan.buffers[r->buffer].offset + r->offset;
     memcpy(r->where, &address, sizeof address);
   }
+  if (s->workers > 1) oct_parallel(ctx, (size_t)s->workers, 1, do_nothing, NULL); /* the pool is made now, not in run() */
   return choose_steps(s);
 }
 
@@ -147,7 +150,9 @@ static void run_piece(void *user, size_t begin, size_t end, size_t worker) {
 static octet_status run_step(oct_session *s, const oct_step *step) {
   if (s->workers == 1 || step->units < 2 * step->grain) return run_whole(s, step);
   parallel_step piece = {s, step};
-  oct_parallel(s->ctx, step->units, step->grain, run_piece, &piece);
+  size_t grain = step->grain, share = (step->units + (size_t)s->workers - 1) / (size_t)s->workers;
+  if (s->ctx->threads > s->workers && grain < share) grain = share; /* threads were added since: no more pieces than workspaces */
+  oct_parallel(s->ctx, step->units, grain, run_piece, &piece);
   return OCTET_OK;
 }
 

@@ -110,11 +110,13 @@ static octet_status put_nodes(oct_onnx_writer *writer) {
     const oct_node *node = writer->graph->nodes[i];
     const oct_export_row *row = oct_export_find("onnx", node->op);
     octet_status status;
+    writer->plain = oct_onnx_rounds_alike(node) ? node->inputs[0] : NULL;
     if (oct_onnx_is_dynamic(node, row->name)) status = oct_onnx_write_dynamic(writer, node, row->name);
     else if (row->export_node) status = row->export_node(&writer->exporter, node);
     else status = oct_export_default(&writer->exporter, node, row->name);
     if (status != OCTET_OK) return oct_fail_prefix(writer->ctx, "node \"%s\"", node->name);
   }
+  writer->plain = NULL;
   return OCTET_OK;
 }
 

@@ -23,12 +23,13 @@ typedef struct oct_onnx_shared {
 typedef struct oct_onnx_writer {
   oct_exporter exporter; /* user = this */
   octet_context *ctx;
-  oct_graph *graph;   /* a copy of the caller's; generated names are reserved in it */
-  size_t n_values;    /* before any name was reserved */
-  const char **names; /* by value id: the name under which it is a float; before it is written, that of its raw form if another */
-  bool *written;      /* by value id: its conversion to float is written */
-  bool *is_output;    /* by value id */
-  bool *widen;        /* by value id: half-precision constant that must become f32 */
+  oct_graph *graph;       /* a copy of the caller's; generated names are reserved in it */
+  size_t n_values;        /* before any name was reserved */
+  const char **names;     /* by value id: the name under which it is a float; before it is written, that of its raw form if another */
+  bool *written;          /* by value id: its conversion to float is written */
+  bool *is_output;        /* by value id */
+  bool *widen;            /* by value id: half-precision constant that must become f32 */
+  const oct_value *plain; /* that the present node reads without its conversion */
   oct_strbuf nodes, initializers;
   oct_onnx_chunk *chunks;
   size_t n_chunks, chunks_capacity;
@@ -63,6 +64,8 @@ const char *oct_onnx_fresh_name(oct_onnx_writer *writer, const char *base, const
 /* The name that a value has where its producer (or the caller, or an initializer) leaves it. */
 const char *oct_onnx_raw_name(oct_onnx_writer *writer, const oct_value *value);
 const char *oct_onnx_name_of(oct_exporter *exporter, const oct_value *value);
+/* A quantize node that does what the parameters of its input ask for: it reads the raw value. */
+bool oct_onnx_rounds_alike(const oct_node *node);
 static inline const oct_quant *oct_onnx_quant_of(const oct_value *value) { return value->observed_only ? NULL : value->quant; }
 
 /* ---- onnx_dynamic.c ----------------------------------------------------------------------------------------- */

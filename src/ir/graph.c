@@ -14,7 +14,8 @@ octet_status oct_graph_create(octet_context *ctx, const char *name, oct_graph **
   if (!graph) return OCTET_OUT_OF_MEMORY;
   graph->name = oct_region_strdup(ctx, &graph->region, name ? name : "");
   graph->names = oct_alloc(ctx, 1, sizeof *graph->names);
-  if (!graph->name || !graph->names) {
+  graph->node_names = oct_alloc(ctx, 1, sizeof *graph->node_names);
+  if (!graph->name || !graph->names || !graph->node_names) {
     oct_graph_destroy(graph);
     return OCTET_OUT_OF_MEMORY;
   }
@@ -30,6 +31,8 @@ void oct_graph_destroy(oct_graph *graph) {
       if (graph->nodes[i]->attributes[k].type == OCT_ATTRIBUTE_TENSOR) oct_tensor_release(graph->nodes[i]->attributes[k].tensor);
   if (graph->names) oct_names_free(graph->names);
   oct_free(graph->names);
+  if (graph->node_names) oct_names_free(graph->node_names);
+  oct_free(graph->node_names);
   oct_free(graph->values);
   oct_free(graph->nodes);
   oct_free(graph->inputs);
@@ -40,12 +43,12 @@ void oct_graph_destroy(oct_graph *graph) {
 }
 
 /* `base`, or the first of base_1, base_2, ... that is free; "v" stands in for an empty name. */
-static char *unique_name(octet_context *ctx, oct_graph *graph, const char *base) {
+static char *unique_name(octet_context *ctx, oct_graph *graph, struct oct_name_table *table, const char *base) {
   if (!base || !*base) base = "v";
-  if (!oct_names_find(graph->names, base)) return oct_region_strdup(ctx, &graph->region, base);
+  if (!oct_names_find(table, base)) return oct_region_strdup(ctx, &graph->region, base);
   for (;;) {
-    char *name = oct_region_printf(ctx, &graph->region, "%s_%u", base, ++graph->names->counter);
-    if (!name || !oct_names_find(graph->names, name)) return name;
+    char *name = oct_region_printf(ctx, &graph->region, "%s_%u", base, ++table->counter);
+    if (!name || !oct_names_find(table, name)) return name;
   }
 }
 
@@ -54,7 +57,7 @@ octet_status oct_graph_value(octet_context *ctx, oct_graph *graph, const char *n
   *out = NULL;
   OCT_TRY(oct_grow(ctx, &graph->values, &graph->values_capacity, graph->n_values + 1, sizeof *graph->values));
   oct_value *value = oct_region_alloc(ctx, &graph->region, 1, sizeof *value);
-  if (!value || !(value->name = unique_name(ctx, graph, name))) return OCTET_OUT_OF_MEMORY;
+  if (!value || !(value->name = unique_name(ctx, graph, graph->names, name))) return OCTET_OUT_OF_MEMORY;
   OCT_TRY(oct_names_add(ctx, graph->names, value->name, value));
   value->kind = kind;
   value->dtype = dtype;
@@ -110,7 +113,7 @@ oct_value *oct_graph_find(const oct_graph *graph, const char *name) { return oct
 octet_status oct_value_rename(octet_context *ctx, oct_graph *graph, oct_value *value, const char *name) {
   if (strcmp(value->name, name) == 0) return OCTET_OK;
   oct_names_remove(graph->names, value->name);
-  char *fresh = unique_name(ctx, graph, name);
+  char *fresh = unique_name(ctx, graph, graph->names, name);
   if (!fresh) return OCTET_OUT_OF_MEMORY;
   value->name = fresh;
   return oct_names_add(ctx, graph->names, fresh, value);
@@ -143,10 +146,11 @@ static octet_status new_node(octet_context *ctx, oct_graph *graph, const oct_op 
   oct_node *node = oct_region_alloc(ctx, &graph->region, 1, sizeof *node);
   if (!node) return OCTET_OUT_OF_MEMORY;
   node->op = op;
-  node->name = oct_region_strdup(ctx, &graph->region, name && *name ? name : op->name);
+  node->name = unique_name(ctx, graph, graph->node_names, name && *name ? name : op->name);
   node->outputs = oct_region_alloc(ctx, &graph->region, (size_t)(n_outputs > 0 ? n_outputs : 1), sizeof *node->outputs);
   node->n_outputs = n_outputs;
   if (!node->name || !node->outputs) return OCTET_OUT_OF_MEMORY;
+  OCT_TRY(oct_names_add(ctx, graph->node_names, node->name, node));
   OCT_TRY(oct_node_set_inputs(ctx, graph, node, inputs, n_inputs));
   *out = node;
   return OCTET_OK;
@@ -196,6 +200,15 @@ octet_status oct_node_set_inputs(octet_context *ctx, oct_graph *graph, oct_node 
   for (int i = 0; i < n_inputs; i++) node->inputs[i] = inputs[i];
   node->n_inputs = n_inputs;
   return OCTET_OK;
+}
+
+octet_status oct_node_rename(octet_context *ctx, oct_graph *graph, oct_node *node, const char *name) {
+  if (strcmp(node->name, name) == 0) return OCTET_OK;
+  char *fresh = unique_name(ctx, graph, graph->node_names, name);
+  if (!fresh) return OCTET_OUT_OF_MEMORY;
+  oct_names_remove(graph->node_names, node->name);
+  node->name = fresh;
+  return oct_names_add(ctx, graph->node_names, fresh, node);
 }
 
 octet_status oct_graph_set_metadata(octet_context *ctx, oct_graph *graph, const char *key, const char *text) {

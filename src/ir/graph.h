@@ -87,7 +87,7 @@ struct oct_graph {
   size_t n_outputs, outputs_capacity;
   oct_metadata *metadata; /* "preprocess", "profile", "producer", ... */
   size_t n_metadata, metadata_capacity;
-  struct oct_name_table *names;
+  struct oct_name_table *names, *node_names;
 };
 
 octet_status oct_graph_create(octet_context *ctx, const char *name, oct_graph **out);
@@ -114,6 +114,8 @@ octet_status oct_value_set_quant(octet_context *ctx, oct_graph *graph, oct_value
 octet_status oct_graph_node(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs, int n_inputs, int n_outputs, oct_node **out);
 /* Same, with existing values (kind OCT_INTERMEDIATE, no producer yet) as outputs. */
 octet_status oct_graph_node_into(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs, int n_inputs, oct_value *const *outputs, int n_outputs, oct_node **out);
+/* A name that another node has gets a number behind it. */
+octet_status oct_node_rename(octet_context *ctx, oct_graph *graph, oct_node *node, const char *name);
 octet_status oct_node_set_inputs(octet_context *ctx, oct_graph *graph, oct_node *node, oct_value *const *inputs, int n_inputs);
 
 octet_status oct_node_set_int(octet_context *ctx, oct_graph *graph, oct_node *node, const char *name, int64_t value);

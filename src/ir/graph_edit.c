@@ -13,7 +13,8 @@ void oct_graph_replace_uses(oct_graph *graph, oct_value *from, oct_value *to) {
     if (graph->outputs[i] == from) graph->outputs[i] = to;
 }
 
-static void drop_node(oct_node *node) {
+static void drop_node(oct_graph *graph, oct_node *node) {
+  oct_names_remove(graph->node_names, node->name);
   for (int i = 0; i < node->n_outputs; i++)
     if (node->outputs[i]) node->outputs[i]->producer = NULL;
   for (int i = 0; i < node->n_attributes; i++)
@@ -22,7 +23,7 @@ static void drop_node(oct_node *node) {
 }
 
 void oct_graph_remove_node(oct_graph *graph, oct_node *node) {
-  drop_node(node);
+  drop_node(graph, node);
   size_t kept = 0;
   for (size_t i = 0; i < graph->n_nodes; i++)
     if (graph->nodes[i] != node) graph->nodes[kept++] = graph->nodes[i];
@@ -171,7 +172,7 @@ octet_status oct_graph_prune(octet_context *ctx, oct_graph *graph) {
     if (live[i])
       graph->nodes[kept++] = graph->nodes[i];
     else
-      drop_node(graph->nodes[i]);
+      drop_node(graph, graph->nodes[i]);
   }
   graph->n_nodes = kept;
   oct_free(live);

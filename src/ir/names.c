@@ -1,4 +1,4 @@
-/* The name table of a graph.
+/* The name tables of a graph.
  * SPDX-License-Identifier: MIT */
 #include "ir/names.h"
 
@@ -31,7 +31,7 @@ static octet_status widen(octet_context *ctx, struct oct_name_table *table) {
   return OCTET_OK;
 }
 
-octet_status oct_names_add(octet_context *ctx, struct oct_name_table *table, const char *name, oct_value *value) {
+octet_status oct_names_add(octet_context *ctx, struct oct_name_table *table, const char *name, void *value) {
   if ((table->used + 1) * 4 > table->capacity * 3) OCT_TRY(widen(ctx, table));
   size_t i = probe(table, name);
   if (!table->slots[i].name) table->used++;
@@ -40,7 +40,7 @@ octet_status oct_names_add(octet_context *ctx, struct oct_name_table *table, con
   return OCTET_OK;
 }
 
-oct_value *oct_names_find(const struct oct_name_table *table, const char *name) {
+void *oct_names_find(const struct oct_name_table *table, const char *name) {
   return table->capacity ? table->slots[probe(table, name)].value : NULL;
 }
 

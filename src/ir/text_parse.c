@@ -24,8 +24,8 @@ octet_status oct_parse_punctuation(oct_parser *p, char c) {
 }
 
 octet_status oct_parse_name(oct_parser *p, const char *what, const char **out) {
-  if (!oct_token_is_name(&p->token)) return oct_parse_expected(p, what);
   *out = p->token.text;
+  if (!oct_token_is_name(&p->token)) return oct_parse_expected(p, what);
   return oct_parse_advance(p);
 }
 
@@ -329,8 +329,7 @@ static octet_status parse_node_name(oct_parser *p, oct_node *node) {
   const char *name;
   OCT_TRY(oct_parse_advance(p));
   OCT_TRY(oct_parse_name(p, "the node's name", &name));
-  node->name = oct_region_strdup(p->ctx, &p->graph->region, name);
-  return node->name ? OCTET_OK : OCTET_OUT_OF_MEMORY;
+  return oct_node_rename(p->ctx, p->graph, node, name);
 }
 
 static octet_status parse_attributes(oct_parser *p, oct_node *node) {

@@ -43,6 +43,7 @@ typedef struct oct_step {
   void *params;
   size_t units, grain;
   size_t workspace_bytes; /* per worker */
+  bool form;              /* only changes a value's form (type, layout, border): not the node's own work */
   bool in_place;          /* elementwise: an output may lie over an input of the same size that nothing reads later */
   double macs;
   const char *reason; /* why this kernel; NULL: nothing to say */

@@ -195,7 +195,7 @@ oct_range_effect oct_observer_effect(const oct_observer *o, oct_range range) {
     if (!o->bins[b]) continue;
     double x = oct_observer_edge(o, b) + width / 2;
     power += (double)o->bins[b] * x * x;
-    if (x > g.high + width / 2 || x < g.low - width / 2) clipped += o->bins[b];
+    if (x > g.high + g.step / 2 || x < g.low - g.step / 2) clipped += o->bins[b]; /* within half a step it is rounding */
   }
   double error = oct_observer_error(o, range) * (double)o->count;
   effect.clipped = (double)clipped / (double)o->count;
