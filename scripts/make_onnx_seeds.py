@@ -108,6 +108,7 @@ def seeds():
              b(7, b(1, "t"), b(2, "b"), b(4, "LeakyRelu"), b(5, b(1, "alpha"), b(21, "k"), i(20, 1))))
     yield "function", model(node("F", ["x"], ["y"], domain="local", k=.25), X, Y, extra=body + b(8, b(1, "local"), i(2, 1)))
     yield "metadata", model(node("Softmax", ["x"], ["y"], axis=-1), X, Y, value(13, "unused", [1]), extra=b(14, b(1, "preprocess"), b(2, "scale=1/255")))
+    yield "external_tensor", external
     yield "tensor", floats("t", [2, 2], 1, 2, 3, 4)
     yield "dynamic", model(node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]), node("MatMulInteger", ["q", "w", "z"], ["a"]), node("Cast", ["a"], ["f"], to=FLOAT),
                            node("Mul", ["f", "s"], ["y"]), b(5, raw("w", [4, 4], INT8, bytes(range(16)))), X, Y)

@@ -106,11 +106,11 @@ octet_status octet_dataset_fill(octet_dataset *data, size_t first, size_t count,
 #define BATCH_BYTES ((int64_t)2 << 20) /* of inputs in one run: fits the second-level cache */
 
 /* What one run of an evaluation takes: the declared batch; where that is free as many samples as stay in the cache. A node that looks at the
- * whole tensor (DynamicQuantizeLinear) would make results depend on the batch mates, so such graphs run sample by sample. */
+ * whole tensor (DynamicQuantizeLinear, also in a layer: `dynamic` = 2) would make results depend on the batch mates, so such graphs run sample by sample. */
 int64_t oct_data_batch(const oct_graph *graph) {
   int64_t batch = 256;
   for (size_t i = 0; i < graph->n_nodes; i++)
-    if (strcmp(graph->nodes[i]->op->name, "dynamic_quantize") == 0) batch = 1;
+    if (oct_node_int(graph->nodes[i], "dynamic") == 2 || strcmp(graph->nodes[i]->op->name, "dynamic_quantize") == 0) batch = 1;
   for (size_t i = 0; i < graph->n_inputs; i++) {
     const oct_value *v = graph->inputs[i];
     if (!v->has_shape || v->shape.rank < 1) return 1;
@@ -190,7 +190,11 @@ octet_status octet_evaluate(const octet_model *model, octet_dataset *data, const
   oct_labels list = {0};
   octet_session *session = NULL;
   *out = (octet_accuracy){0};
-  if (o.batch == 0 && o.n_shapes == 0) o.batch = oct_data_batch(model->graph);
+  if (o.batch == 0 && o.n_shapes == 0) {
+    const oct_graph *ready; /* what is run: after the passes */
+    OCT_TRY(oct_model_ready(model, &ready));
+    o.batch = oct_data_batch(ready);
+  }
   octet_status status = labels ? oct_labels_read(model->ctx, labels, data->inner, &list) : oct_labels_from_folders(model->ctx, data->inner, &list);
   if (status == OCTET_OK) status = octet_session_create(model, &o, &session);
   if (status == OCTET_OK) status = evaluate(session, data, &list, limit, out);

@@ -245,10 +245,12 @@ octet_status octet_compare(const octet_model *reference, const octet_model *quan
   *out = NULL;
   octet_comparison *comparison = oct_alloc(ctx, 1, sizeof *comparison);
   if (!comparison) return OCTET_OUT_OF_MEMORY;
+  const oct_graph *ready; /* a QDQ file's pairs are parameters there */
   batches b;
   octet_status status = batches_make(ctx, data, reference->graph, 0, "comparing", &b);
+  if (status == OCTET_OK) status = oct_model_ready(quantized, &ready);
   b.limit = limit;
-  if (status == OCTET_OK) status = oct_compare(ctx, reference->graph, quantized->graph, next_batch, &b, &comparison->report);
+  if (status == OCTET_OK) status = oct_compare(ctx, reference->graph, ready, next_batch, &b, &comparison->report);
   batches_free(&b);
   if (status != OCTET_OK) {
     octet_comparison_destroy(comparison);

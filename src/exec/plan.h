@@ -33,12 +33,20 @@ typedef struct oct_plan_slot {
   bool filled; /* something writes it */
 } oct_plan_slot;
 
+/* What oct_lower_share() keeps. */
+typedef struct oct_shared_slots {
+  struct oct_shared_slots *next;
+  const char *key;
+  oct_slot **slots;
+} oct_shared_slots;
+
 typedef struct oct_value_plan {
   oct_dtype dtype; /* stored */
   oct_layout layout;
   oct_border border;
   oct_plan_slot *slots;  /* all forms */
   oct_plan_slot *stored; /* the planned one, once made */
+  oct_shared_slots *shared;
   bool inside;           /* interior of a fused step: has no slot */
 } oct_value_plan;
 

@@ -343,6 +343,25 @@ octet_status oct_lower_scratch(oct_lowering *l, oct_dtype dtype, const oct_shape
   return OCTET_OK;
 }
 
+oct_slot *const *oct_lower_shared(oct_lowering *l, const oct_value *value, const char *key) {
+  for (const oct_shared_slots *s = l->plan->values[value->id].shared; s; s = s->next)
+    if (strcmp(s->key, key) == 0) return s->slots;
+  return NULL;
+}
+
+octet_status oct_lower_share(oct_lowering *l, const oct_value *value, const char *key, oct_slot *const *slots, int count) {
+  oct_plan *plan = l->plan;
+  oct_shared_slots *s = oct_region_alloc(l->ctx, &plan->region, 1, sizeof *s);
+  if (!s) return OCTET_OUT_OF_MEMORY;
+  s->slots = oct_region_alloc(l->ctx, &plan->region, (size_t)count, sizeof *s->slots);
+  s->key = oct_region_strdup(l->ctx, &plan->region, key);
+  if (!s->slots || !s->key) return OCTET_OUT_OF_MEMORY;
+  memcpy(s->slots, slots, (size_t)count * sizeof *slots);
+  s->next = plan->values[value->id].shared;
+  plan->values[value->id].shared = s;
+  return OCTET_OK;
+}
+
 void *oct_lower_memory(oct_lowering *l, size_t count, size_t size) {
   l->plan->constant_bytes += count * size;
   return oct_region_alloc(l->ctx, &l->plan->region, count ? count : 1, size);

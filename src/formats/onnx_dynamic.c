@@ -1,5 +1,6 @@
 /* Dynamic quantization in ONNX: DynamicQuantizeLinear of the input, ConvInteger or MatMulInteger with the int8 weights, then scale and bias
- * in float. ONNX takes the range of the whole tensor, Octet of each sample or row: the difference is reported as a warning.
+ * in float. ONNX takes the range of the whole tensor (`dynamic` = 2). Where Octet takes that of each sample or row (`dynamic` = 1) the
+ * DynamicQuantizeLinear is marked, so that Octet reads its own meaning back, and the difference in other tools is reported as a warning.
  * SPDX-License-Identifier: MIT */
 #include "formats/onnx_writer.h"
 
@@ -82,9 +83,11 @@ static octet_status make_names(oct_onnx_writer *writer, const char *base, names 
   return n->x && n->scale && n->zero && n->sum && n->real && n->factor && n->scaled ? OCTET_OK : writer->ctx->status;
 }
 
-static octet_status emit_quantized_input(oct_onnx_writer *writer, const char *input, const names *n) {
+static octet_status emit_quantized_input(oct_onnx_writer *writer, const char *input, bool per_sample, const names *n) {
   const char *outputs[3] = {n->x, n->scale, n->zero};
+  const oct_attribute marker = {.name = OCT_ONNX_PER_SAMPLE, .type = OCT_ATTRIBUTE_INT, .i = 1};
   oct_foreign_node node = {.type = "DynamicQuantizeLinear", .domain = "", .name = "", .n_inputs = 1, .outputs = outputs, .n_outputs = 3};
+  node.attributes = &marker, node.n_attributes = per_sample;
   return oct_onnx_emit(&writer->exporter, &node, &input);
 }
 
@@ -106,8 +109,10 @@ octet_status oct_onnx_write_dynamic(oct_onnx_writer *writer, const oct_node *nod
   bool conv = strcmp(foreign_name, "Conv") == 0, gemm = strcmp(foreign_name, "Gemm") == 0;
   int trailing = conv ? w->shape.rank - 2 : 0;
   names n;
-  oct_warn(ctx,
-           "dynamic quantization in ONNX takes the range of the whole tensor, Octet that of each sample or row: results differ slightly");
+  bool per_sample = oct_node_int(node, "dynamic") == 1;
+  if (per_sample)
+    oct_warn(ctx,
+             "dynamic quantization in ONNX takes the range of the whole tensor, Octet that of each sample or row: results differ slightly there");
   const char *input = oct_onnx_name_of(&writer->exporter, node->inputs[0]);
   if (!input) return ctx->status;
   OCT_TRY(make_names(writer, node->name, &n));
@@ -121,7 +126,7 @@ octet_status oct_onnx_write_dynamic(oct_onnx_writer *writer, const oct_node *nod
   const oct_attribute to = {.name = "to", .type = OCT_ATTRIBUTE_INT, .i = oct_onnx_data_type(OCT_F32)};
   const char *output = oct_onnx_raw_name(writer, node->outputs[0]);
   if (!output) return ctx->status;
-  OCT_TRY(emit_quantized_input(writer, input, &n));
+  OCT_TRY(emit_quantized_input(writer, input, per_sample, &n));
   OCT_TRY(emit_product(writer, node, conv, weights, &n));
   OCT_TRY(oct_onnx_emit_simple(writer, "Cast", (const char *[4]){n.sum}, n.real, &to, 1));
   OCT_TRY(oct_onnx_emit_simple(writer, "Mul", (const char *[4]){n.scale, scales}, n.factor, NULL, 0));

@@ -86,6 +86,15 @@ static void put_attribute(oct_strbuf *node, const oct_attribute *a) {
   oct_put_message(node, 5, &out);
 }
 
+/* What only Octet knows goes into the node's metadata, where other tools do not mind it (NodeProto.metadata_props). */
+static void put_property(oct_strbuf *node, const oct_attribute *a) {
+  oct_strbuf out = oct_strbuf_make(node->ctx), text = oct_strbuf_make(node->ctx);
+  oct_strbuf_printf(&text, "%lld", (long long)a->i);
+  oct_put_text(&out, 1, a->name);
+  oct_put_message(&out, 2, &text);
+  oct_put_message(node, 9, &out);
+}
+
 /* A node's own output by the name that its producer must give it: one that is quantized and a graph output goes by another name before. */
 static const char *output_name(oct_onnx_writer *writer, const char *name) {
   const oct_value *value = *name ? oct_graph_find(writer->graph, name) : NULL;
@@ -108,8 +117,13 @@ static octet_status put_node(oct_onnx_writer *writer, const oct_foreign_node *no
   }
   if (node->name && *node->name && (n_outputs == 0 || strcmp(node->name, node->outputs[0]) != 0)) oct_put_text(&out, 3, node->name);
   oct_put_text(&out, 4, node->type);
-  for (int i = 0; i < node->n_attributes; i++) put_attribute(&out, &node->attributes[i]);
+  for (int i = 0; i < node->n_attributes; i++) {
+    const oct_attribute *a = &node->attributes[i];
+    if (strcmp(a->name, OCT_ONNX_PER_SAMPLE) != 0) put_attribute(&out, a);
+  }
   if (node->domain && *node->domain) oct_put_text(&out, 7, node->domain);
+  for (int i = 0; i < node->n_attributes; i++)
+    if (strcmp(node->attributes[i].name, OCT_ONNX_PER_SAMPLE) == 0) put_property(&out, &node->attributes[i]);
   oct_put_message(&writer->nodes, 1, &out);
   return writer->nodes.failed ? OCTET_OUT_OF_MEMORY : OCTET_OK;
 }

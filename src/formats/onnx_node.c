@@ -20,6 +20,7 @@ octet_status oct_onnx_node_scan(octet_context *ctx, oct_bytes message, oct_onnx_
       case OCT_WIRE_BYTES(5): node->n_attributes++; break;
       case OCT_WIRE_BYTES(7): node->domain = f.bytes; break;
       case OCT_WIRE_BYTES(8): node->overload = f.bytes; break;
+      case OCT_WIRE_BYTES(9): node->n_attributes++; break; /* metadata: at most one of Octet's own */
       default: break;
     }
   if (r.failed) return oct_onnx_malformed(ctx, "a node");
@@ -37,6 +38,18 @@ const char *oct_onnx_node_text(const oct_onnx_node *node, char text[OCT_ONNX_TEX
 
 static const char *copy_text(octet_context *ctx, oct_region *region, oct_bytes bytes) {
   return bytes.size ? oct_region_strndup(ctx, region, (const char *)bytes.data, bytes.size) : "";
+}
+
+/* Octet's own mark in a node's metadata; others are not read. */
+static bool is_per_sample(oct_bytes message) {
+  oct_reader r = oct_wire_open(message);
+  oct_wire_field f;
+  bool key = false, value = false;
+  while (oct_wire_next(&r, &f)) {
+    if (f.key == OCT_WIRE_BYTES(1)) key = oct_onnx_equal(f.bytes, OCT_ONNX_PER_SAMPLE);
+    if (f.key == OCT_WIRE_BYTES(2)) value = oct_onnx_equal(f.bytes, "1");
+  }
+  return !r.failed && key && value;
 }
 
 /* Fills the arrays of the neutral view; counts are raised as entries become valid. */
@@ -57,6 +70,8 @@ static octet_status fill_node(oct_onnx_reader *reader, oct_onnx_scope *scope, oc
       octet_status status = oct_onnx_attribute(reader, scope, f.bytes, region, &attributes[out->n_attributes]);
       if (status != OCTET_OK || attributes[out->n_attributes].name) out->n_attributes++;
       OCT_TRY(status);
+    } else if (f.key == OCT_WIRE_BYTES(9) && strcmp(out->type, "DynamicQuantizeLinear") == 0 && is_per_sample(f.bytes)) {
+      attributes[out->n_attributes++] = (oct_attribute){.name = "per_sample", .type = OCT_ATTRIBUTE_INT, .i = 1};
     }
   }
   return OCTET_OK;

@@ -33,6 +33,9 @@ static inline bool oct_onnx_equal(oct_bytes a, const char *text) {
   return a.size == strlen(text) && (a.size == 0 || !memcmp(a.data, text, a.size));
 }
 
+/* Key in the metadata of a DynamicQuantizeLinear node: it stands for ranges per image or row (docs/decisions). Its value is a number. */
+#define OCT_ONNX_PER_SAMPLE "octet.per_sample"
+
 /* ---- Tensors ------------------------------------------------------------------------------------------------ */
 
 /* TensorProto.DataType of a dtype and back; OCT_DTYPE_NONE for what Octet does not have. */

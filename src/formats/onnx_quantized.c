@@ -3,14 +3,20 @@
  * SPDX-License-Identifier: MIT */
 #include "formats/onnx_writer.h"
 
-/* The quantize or dequantize node rounds by the very parameters of `q` (per tensor). */
+/* Zero point as of the unsigned form: 8-bit parameters that differ by the sign of what is stored describe the same real numbers. */
+static double unsigned_zero_point(double zero_point, oct_dtype dtype) { return dtype == OCT_I8 ? zero_point + 128 : zero_point; }
+
+static bool is_byte(oct_dtype dtype) { return dtype == OCT_I8 || dtype == OCT_U8; }
+
+/* The quantize or dequantize node rounds to the real numbers that `q` describes (per tensor). */
 static bool has_params(const oct_node *node, const oct_quant *q) {
   double scale, zero = 0;
   if (!node || q->axis >= 0 || node->n_inputs < 2 || !oct_constant_scalar(node->inputs[1], &scale)) return false;
   const oct_value *zero_point = node->n_inputs > 2 ? node->inputs[2] : NULL;
   const oct_value *stored = oct_op_has(node->op, OCT_TRAIT_QUANTIZE) ? node->outputs[0] : node->inputs[0];
   if (zero_point && !oct_constant_scalar(zero_point, &zero)) return false;
-  return stored && stored->dtype == q->dtype && scale == (double)q->scale[0] && zero == (double)q->zero_point[0];
+  if (!stored || (stored->dtype != q->dtype && !(is_byte(stored->dtype) && is_byte(q->dtype)))) return false;
+  return scale == (double)q->scale[0] && unsigned_zero_point(zero, stored->dtype) == unsigned_zero_point(q->zero_point[0], q->dtype);
 }
 
 /* A value that a dequantize node of these parameters makes is rounded already. */

@@ -225,7 +225,9 @@ octet_status oct_onnx_read_tensor_bytes(octet_context *ctx, oct_bytes bytes, oct
   oct_onnx_source source = {.ctx = ctx};
   oct_bytes text;
   if (name) *name = NULL;
-  OCT_TRY(oct_onnx_tensor(&source, bytes, out));
+  octet_status status = oct_onnx_tensor(&source, bytes, out);
+  oct_onnx_source_free(&source);
+  OCT_TRY(status);
   if (!name) return OCTET_OK;
   oct_onnx_tensor_name(bytes, &text);
   *name = oct_strndup(ctx, (const char *)text.data, text.size);

@@ -127,9 +127,8 @@ static bool writes_u8(oct_accumulate *a) {
   return a->l->profile == OCT_PROFILE_ONNX && oct_lower_dtype(a->l, residual) == OCT_U8;
 }
 
-/* Adds the kernel's step with views, sizes and addresses; arrays and epilogue are the caller's. */
 octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel *kernel, const char *rejected, oct_slot *in, oct_slot *out, oct_slot *residual,
-                                oct_i8_step **params, oct_step **step) {
+                                    oct_i8_step **params, oct_step **step) {
   OCT_TRY(oct_lower_step(a->l, a->p->node, kernel->name, run_i8, sizeof **params, params, step));
   oct_i8_step *s = *params;
   s->kernel = kernel;

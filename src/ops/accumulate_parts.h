@@ -1,4 +1,4 @@
-/* Between accumulate.c and accumulate_i8.c: one problem while it is being lowered.
+/* Between accumulate.c, accumulate_i8.c and accumulate_dynamic.c: one problem while it is being lowered.
  * SPDX-License-Identifier: MIT */
 #ifndef OCT_OPS_ACCUMULATE_PARTS_H
 #define OCT_OPS_ACCUMULATE_PARTS_H
@@ -32,6 +32,23 @@ bool oct_accumulate_bias(const oct_accumulate_problem *p, int64_t channel, doubl
 octet_status oct_accumulate_float_bias(oct_accumulate *a, const float **bias);
 /* Key under which packed weights are kept: kernel, form, and everything of the problem that packing may depend on. */
 uint64_t oct_accumulate_packing(const oct_accumulate_problem *p, const char *kernel, char *name, size_t size);
+
+/* ---- The integer kernel's step (accumulate_i8.c) ---- */
+
+typedef struct oct_i8_step {
+  oct_conv_i8_args args;
+  const oct_conv_i8_kernel *kernel;
+} oct_i8_step;
+
+float oct_accumulate_weight_scale(const oct_accumulate_problem *p, int64_t channel);
+/* Sum of a channel's int8 weights, and of their magnitudes. */
+void oct_accumulate_sums(const oct_accumulate_problem *p, int64_t channel, int64_t *sum, int64_t *magnitude);
+octet_status oct_accumulate_pack_i8(oct_accumulate *a, const oct_conv_i8_kernel *kernel, void **packed);
+/* Multipliers and clamp of a float result. */
+void oct_accumulate_epilogue_f32(oct_accumulate *a, float in_scale, oct_epilogue_i8 *e, float *multiplier);
+/* Adds the kernel's step with views, sizes and addresses; packed weights and epilogue are the caller's. */
+octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel *kernel, const char *rejected, oct_slot *in, oct_slot *out, oct_slot *residual,
+                                    oct_i8_step **params, oct_step **step);
 
 /* *done false: the accumulator could overflow (a->reason says so), nothing was added. */
 octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done);

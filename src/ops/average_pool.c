@@ -23,13 +23,7 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   return oct_pool_lower(l, node, &w, OCT_POOL_AVERAGE, oct_node_int(node, "count_include_pad"));
 }
 
-static oct_cost cost(const oct_node *node) {
-  size_t count;
-  const int64_t *kernel = oct_node_ints(node, "kernel_shape", &count);
-  int64_t taps = 1;
-  for (size_t i = 0; i < count && kernel[i] < 65536 && taps < 65536; i++) taps *= kernel[i];
-  return oct_pool_cost(node, taps);
-}
+static oct_cost cost(const oct_node *node) { return oct_pool_cost(node, oct_pool_kernel_taps(node)); }
 
 /* ONNX's average pooling has dilations since operator set 19. */
 static octet_status export_node(oct_exporter *exporter, const oct_node *node) {

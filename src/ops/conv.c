@@ -137,6 +137,7 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
 
 static void border(const oct_node *node, int border[4]) {
   memset(border, 0, 4 * sizeof *border);
+  if (oct_node_int(node, "dynamic")) return; /* its 8-bit copy has the border */
   const oct_value *x = node->inputs[0], *w = node->inputs[1];
   if (!x->has_shape || x->shape.rank < 3 || x->shape.rank > 4 || !w->has_shape || w->shape.rank != x->shape.rank) return;
   oct_window window;
@@ -158,7 +159,7 @@ static const oct_attribute_spec attributes[] = {
     OCT_WINDOW_ATTRIBUTES,
     {"group", OCT_ATTRIBUTE_INT, false, "1", 1, INT32_MAX, "groups of channels; the channel count makes it depthwise"},
     {"kernel_shape", OCT_ATTRIBUTE_INTS, false, "", 1, INT32_MAX, "kernel size; read from the weights when absent"},
-    {"dynamic", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "quantize the input at run time, per image"},
+    {"dynamic", OCT_ATTRIBUTE_INT, false, "0", 0, 2, "quantize the input at run time, per image: 1, or in the range of the whole tensor: 2"},
     {NULL, OCT_ATTRIBUTE_INT, false, NULL, 0, 0, NULL},
 };
 

@@ -78,6 +78,10 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   return oct_convert_rows_dynamic(l, node, in, scale, zero_point, out);
 }
 
+static const oct_attribute_spec attributes[] = {
+    {"per_sample", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "stands in for ranges per image or row, which absorb_dynamic restores; has no effect by itself"},
+    {NULL, OCT_ATTRIBUTE_INT, false, NULL, 0, 0, NULL},
+};
 static const oct_import_row imports[] = {{"onnx", "DynamicQuantizeLinear", 11, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row exports[] = {{"onnx", "DynamicQuantizeLinear", NULL}, {NULL, NULL, NULL}};
 static const char *const cases[] = {"in=f32[2,3,4]", "in=f32[65]", "in=f32[3]=0,0,0", "in=f32[4]=1,2,3,4", NULL};
@@ -90,6 +94,7 @@ const oct_op oct_op_dynamic_quantize = {
     .max_inputs = 1,
     .min_outputs = 1,
     .max_outputs = 3,
+    .attributes = attributes,
     .infer = infer,
     .reference = reference,
     .lower = lower,

@@ -120,7 +120,7 @@ static const oct_attribute_spec attributes[] = {
     {"beta", OCT_ATTRIBUTE_FLOAT, false, "1", 0, 0, "factor of C"},
     {"transA", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "A is stored [K,M]"},
     {"transB", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "B is stored [N,K]"},
-    {"dynamic", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "quantize A at run time, per row"},
+    {"dynamic", OCT_ATTRIBUTE_INT, false, "0", 0, 2, "quantize A at run time, per row: 1, or in the range of the whole tensor: 2"},
     {NULL, OCT_ATTRIBUTE_INT, false, NULL, 0, 0, NULL},
 };
 static const oct_import_row imports[] = {{"onnx", "Gemm", 7, 0, NULL}, {NULL, NULL, 0, 0, NULL}};

@@ -50,8 +50,8 @@ static octet_status lower_max(oct_lowering *l, oct_node *node) { return lower_ki
 
 static oct_cost cost(const oct_node *node) {
   const oct_value *x = node->inputs[0];
-  int64_t taps = 1;
-  for (int i = 2; x->has_shape && i < x->shape.rank; i++) taps = x->shape.dim[i] > 0 && taps < INT32_MAX ? taps * x->shape.dim[i] : taps;
+  double taps = 1;
+  for (int i = 2; x->has_shape && i < x->shape.rank; i++) taps *= x->shape.dim[i] > 0 ? (double)x->shape.dim[i] : 1;
   return oct_pool_cost(node, taps);
 }
 

@@ -94,6 +94,9 @@ octet_status oct_lower_read(oct_lowering *l, oct_step *step, void *where, oct_sl
 octet_status oct_lower_write(oct_lowering *l, oct_step *step, void *where, oct_slot *slot);
 /* Scratch shared by consecutive steps of one node: a slot without value. */
 octet_status oct_lower_scratch(oct_lowering *l, oct_dtype dtype, const oct_shape *shape, oct_layout layout, const oct_border *border, oct_slot **out);
+/* Scratch that several nodes read: `key` says what the slots hold of `value`. oct_lower_shared() returns NULL when nobody has made it yet. */
+oct_slot *const *oct_lower_shared(oct_lowering *l, const oct_value *value, const char *key);
+octet_status oct_lower_share(oct_lowering *l, const oct_value *value, const char *key, oct_slot *const *slots, int count);
 /* Memory that lives as long as the plan (tables, folded biases); zero-filled. */
 void *oct_lower_memory(oct_lowering *l, size_t count, size_t size);
 /* Packed weights from the cache keyed (tensor, packing): *fresh tells that the caller must fill *packed. `packing` names kernel and form. */

@@ -119,7 +119,7 @@ static oct_cost cost(const oct_node *node) {
 }
 
 static const oct_attribute_spec attributes[] = {
-    {"dynamic", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "quantize A at run time, per row"},
+    {"dynamic", OCT_ATTRIBUTE_INT, false, "0", 0, 2, "quantize A at run time, per row: 1, or in the range of the whole tensor: 2"},
     {NULL, OCT_ATTRIBUTE_INT, false, NULL, 0, 0, NULL},
 };
 static const oct_import_row imports[] = {

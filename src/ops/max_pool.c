@@ -40,13 +40,7 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   return oct_pool_lower(l, node, &w, OCT_POOL_MAX, false);
 }
 
-static oct_cost cost(const oct_node *node) {
-  size_t count;
-  const int64_t *kernel = oct_node_ints(node, "kernel_shape", &count);
-  int64_t taps = 1;
-  for (size_t i = 0; i < count && kernel[i] < 65536 && taps < 65536; i++) taps *= kernel[i];
-  return oct_pool_cost(node, taps);
-}
+static oct_cost cost(const oct_node *node) { return oct_pool_cost(node, oct_pool_kernel_taps(node)); }
 
 static const oct_attribute_spec attributes[] = {
     OCT_WINDOW_ATTRIBUTES,

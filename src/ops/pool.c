@@ -157,8 +157,16 @@ octet_status oct_pool_lower(oct_lowering *l, oct_node *node, const oct_window *w
   return add_step(l, node, "average_pool_f32", l->vector->average_pool_f32, &args, in, out);
 }
 
-oct_cost oct_pool_cost(const oct_node *node, int64_t taps) {
+oct_cost oct_pool_cost(const oct_node *node, double taps) {
   const oct_value *y = node->outputs[0];
   int64_t outputs = y && y->has_shape ? oct_shape_count(&y->shape) : -1;
-  return (oct_cost){.flops = outputs > 0 && taps > 0 ? (double)outputs * (double)taps : 0};
+  return (oct_cost){.flops = outputs > 0 ? (double)outputs * taps : 0};
+}
+
+double oct_pool_kernel_taps(const oct_node *node) {
+  size_t count;
+  const int64_t *kernel = oct_node_ints(node, "kernel_shape", &count);
+  double taps = 1;
+  for (size_t i = 0; i < count; i++) taps *= (double)kernel[i];
+  return taps;
 }

@@ -19,6 +19,9 @@ double oct_pool_max_at(const oct_window *window, const oct_tensor *in, int64_t i
 double oct_pool_average_at(const oct_window *window, const oct_tensor *in, int64_t index, bool include_pad);
 
 octet_status oct_pool_lower(oct_lowering *l, oct_node *node, const oct_window *window, oct_pool_kind kind, bool include_pad);
-oct_cost oct_pool_cost(const oct_node *node, int64_t taps);
+/* `taps` elements of the window per output. */
+oct_cost oct_pool_cost(const oct_node *node, double taps);
+/* Product of the attribute kernel_shape. */
+double oct_pool_kernel_taps(const oct_node *node);
 
 #endif

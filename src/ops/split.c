@@ -7,9 +7,11 @@
 
 /* Size of piece i when `dim` is split into n. */
 static int64_t equal_piece(int64_t dim, int n, int i) {
-  int64_t chunk = dim / n + (dim % n != 0), first = chunk * i;
   if (dim == OCT_DIM_UNKNOWN) return OCT_DIM_UNKNOWN;
-  return first >= dim ? 0 : first + chunk <= dim ? chunk : dim - first;
+  int64_t chunk = dim / n + (dim % n != 0);
+  if (chunk == 0 || i > dim / chunk) return 0;
+  int64_t left = dim - chunk * i;
+  return left < chunk ? left : chunk;
 }
 
 static octet_status given_sizes(octet_context *ctx, const oct_node *node, const oct_value *sizes, int64_t dim, int64_t *list) {

@@ -1,0 +1,238 @@
+/* Dynamic form of convolution, gemm and matmul: scale and zero point of the input are found at run time, from the range of each image, of each row
+ * (`dynamic` = 1) or of the whole tensor (`dynamic` = 2, as ONNX's DynamicQuantizeLinear means it); then the integer kernel runs.
+ * Nodes that read one value in one form share its 8-bit copy.
+ * SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "ops/accumulate_parts.h"
+
+#define FUSED_ELEMENTS 32768 /* up to here range and rounding are one step: the floats stay in the second-level cache */
+#define PART_ELEMENTS 16384  /* of a range scanned by one unit */
+#define MAX_PARTS 64
+
+/* The input as lines: rows of images, or of a matrix. A group of lines has one range. */
+typedef struct dynamic_step {
+  oct_view in, out;            /* f32; u8 with the border that the kernel reads */
+  int64_t height, run;         /* lines of an image, elements of a line */
+  int64_t group;               /* lines of a group */
+  int64_t top, bottom, left, right; /* border; left and right in elements */
+  int64_t parts;               /* ranges of a group; 0: found in this very step */
+  float *ranges;               /* [groups][parts][2] */
+  float *scale;                /* by group */
+  int32_t *zero_point;
+  const oct_vector_kernels *vector;
+} dynamic_step;
+
+static const float *line_of(const dynamic_step *s, int64_t line) {
+  return (const float *)s->in.data + line / s->height * s->in.image + line % s->height * s->in.row;
+}
+
+static void scan(const dynamic_step *s, int64_t begin, int64_t end, float range[2]) {
+  range[0] = range[1] = 0; /* a range always includes 0 */
+  for (int64_t line = begin; line < end; line++) s->vector->minmax_f32((size_t)s->run, line_of(s, line), &range[0], &range[1]);
+}
+
+/* Units: parts of groups. */
+static octet_status run_range(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const dynamic_step *s = params;
+  for (size_t i = begin; i < end; i++) {
+    int64_t group = (int64_t)i / s->parts, part = (int64_t)i % s->parts, first = group * s->group;
+    scan(s, first + part * s->group / s->parts, first + (part + 1) * s->group / s->parts, s->ranges + 2 * i);
+  }
+  return OCTET_OK;
+}
+
+/* scale = (high - low) / 255 (1 when that is no positive number), zero point = round half even of -low / scale. */
+static void set_parameters(const float range[2], float *scale, int32_t *zero_point) {
+  float s = (range[1] - range[0]) / 255.0f;
+  if (!(s > 0) || s > 3.4e38f) s = 1;
+  *scale = s;
+  *zero_point = (int32_t)rintf(oct_clamp_f32(-range[0] / s, 0, 255));
+}
+
+static void round_line(const dynamic_step *s, int64_t line, float scale, int32_t zero_point) {
+  int64_t y = line % s->height;
+  uint8_t *row = (uint8_t *)s->out.data + line / s->height * s->out.image + y * s->out.row;
+  size_t whole = (size_t)(s->left + s->run + s->right);
+  for (int64_t i = 1; y == 0 && i <= s->top; i++) memset(row - s->left - i * s->out.row, zero_point, whole);
+  if (s->left) memset(row - s->left, zero_point, (size_t)s->left);
+  s->vector->quantize_f32_u8((size_t)s->run, line_of(s, line), row, scale, zero_point);
+  if (s->right) memset(row + s->run, zero_point, (size_t)s->right);
+  for (int64_t i = 1; y == s->height - 1 && i <= s->bottom; i++) memset(row - s->left + i * s->out.row, zero_point, whole);
+}
+
+/* Units: groups. */
+static octet_status run_groups(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const dynamic_step *s = params;
+  for (size_t i = begin; i < end; i++) {
+    int64_t first = (int64_t)i * s->group;
+    float range[2];
+    scan(s, first, first + s->group, range);
+    set_parameters(range, &s->scale[i], &s->zero_point[i]);
+    for (int64_t line = first; line < first + s->group; line++) round_line(s, line, s->scale[i], s->zero_point[i]);
+  }
+  return OCTET_OK;
+}
+
+/* Units: lines. Every worker works out the parameters; the one with a group's first line keeps them. */
+static octet_status run_lines(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const dynamic_step *s = params;
+  int64_t group = -1;
+  float scale = 1;
+  int32_t zero_point = 0;
+  for (int64_t line = (int64_t)begin; line < (int64_t)end; line++) {
+    if (line / s->group != group) {
+      group = line / s->group;
+      float range[2] = {0, 0};
+      s->vector->minmax_f32(2 * (size_t)s->parts, s->ranges + 2 * group * s->parts, &range[0], &range[1]);
+      set_parameters(range, &scale, &zero_point);
+    }
+    if (line % s->group == 0) s->scale[group] = scale, s->zero_point[group] = zero_point;
+    round_line(s, line, scale, zero_point);
+  }
+  return OCTET_OK;
+}
+
+/* ---- The 8-bit input ------------------------------------------------------------------------------------------------ */
+
+typedef struct dynamic_input {
+  oct_slot *slots[3]; /* u8, scales, zero points */
+  int64_t groups;
+} dynamic_input;
+
+static bool is_whole(const oct_accumulate *a) { return oct_node_int(a->p->node, "dynamic") == 2; }
+
+static dynamic_step lines_of(oct_accumulate *a, const oct_slot *in, const oct_slot *out) {
+  const oct_accumulate_problem *p = a->p;
+  dynamic_step s = {.in = oct_slot_view(in), .out = oct_slot_view(out), .vector = a->l->vector};
+  if (p->spatial) {
+    s.height = p->shape.in_h, s.run = p->shape.in_w * p->shape.channels;
+    s.group = is_whole(a) ? p->shape.batch * s.height : s.height;
+    s.top = p->shape.pad_top, s.bottom = p->pad_bottom;
+    s.left = p->shape.pad_left * p->shape.channels, s.right = p->pad_right * p->shape.channels;
+  } else {
+    s.height = p->shape.in_w, s.run = p->shape.channels;
+    s.in.row = s.in.pixel, s.out.row = s.out.pixel;
+    s.group = is_whole(a) ? s.height : 1;
+  }
+  return s;
+}
+
+static octet_status quantize_step(oct_accumulate *a, const dynamic_step *lines, const char *name, oct_step_fn run, oct_slot *in, oct_slot *ranges,
+                                  dynamic_input *d) {
+  dynamic_step *s;
+  oct_step *step;
+  OCT_TRY(oct_lower_step(a->l, a->p->node, name, run, sizeof *s, &s, &step));
+  *s = *lines;
+  int64_t per_unit = ranges ? s->run : s->run * s->group;
+  step->units = (size_t)(ranges ? d->groups * s->group : d->groups);
+  step->grain = 1 + 8192 / ((size_t)per_unit + 1);
+  OCT_TRY(oct_lower_read(a->l, step, &s->in.data, in));
+  if (ranges) OCT_TRY(oct_lower_read(a->l, step, &s->ranges, ranges));
+  OCT_TRY(oct_lower_write(a->l, step, &s->out.data, d->slots[0]));
+  OCT_TRY(oct_lower_write(a->l, step, &s->scale, d->slots[1]));
+  return oct_lower_write(a->l, step, &s->zero_point, d->slots[2]);
+}
+
+static octet_status range_step(oct_accumulate *a, const dynamic_step *lines, oct_slot *in, oct_slot *ranges, int64_t groups) {
+  dynamic_step *s;
+  oct_step *step;
+  OCT_TRY(oct_lower_step(a->l, a->p->node, "range_f32", run_range, sizeof *s, &s, &step));
+  *s = *lines;
+  step->units = (size_t)(groups * s->parts);
+  step->grain = 1;
+  OCT_TRY(oct_lower_read(a->l, step, &s->in.data, in));
+  return oct_lower_write(a->l, step, &s->ranges, ranges);
+}
+
+static octet_status add_input(oct_accumulate *a, dynamic_input *d) {
+  const oct_accumulate_problem *p = a->p;
+  oct_border border = {p->shape.pad_top, p->shape.pad_left, p->pad_bottom, p->pad_right};
+  oct_shape groups = oct_shape_of(1, d->groups);
+  oct_slot *in, *ranges = NULL;
+  OCT_TRY(oct_accumulate_input(a, p->input, OCT_F32, false, &in));
+  OCT_TRY(oct_lower_scratch(a->l, OCT_U8, &in->shape, in->layout, p->spatial ? &border : NULL, &d->slots[0]));
+  OCT_TRY(oct_lower_scratch(a->l, OCT_F32, &groups, OCT_LAYOUT_PLAIN, NULL, &d->slots[1]));
+  OCT_TRY(oct_lower_scratch(a->l, OCT_I32, &groups, OCT_LAYOUT_PLAIN, NULL, &d->slots[2]));
+  dynamic_step lines = lines_of(a, in, d->slots[0]);
+  int64_t elements = lines.group * lines.run;
+  if (elements <= FUSED_ELEMENTS) return quantize_step(a, &lines, p->spatial ? "quantize_images" : "quantize_rows", run_groups, in, NULL, d);
+  lines.parts = (elements + PART_ELEMENTS - 1) / PART_ELEMENTS;
+  if (lines.parts > MAX_PARTS) lines.parts = MAX_PARTS;
+  if (lines.parts > lines.group) lines.parts = lines.group;
+  oct_shape pairs = oct_shape_of(1, d->groups * lines.parts * 2);
+  OCT_TRY(oct_lower_scratch(a->l, OCT_F32, &pairs, OCT_LAYOUT_PLAIN, NULL, &ranges));
+  OCT_TRY(range_step(a, &lines, in, ranges, d->groups));
+  return quantize_step(a, &lines, "quantize_lines", run_lines, in, ranges, d);
+}
+
+static octet_status take_input(oct_accumulate *a, dynamic_input *d) {
+  const oct_accumulate_problem *p = a->p;
+  char key[96];
+  d->groups = is_whole(a) ? 1 : p->spatial ? p->shape.batch : p->shape.in_w;
+  snprintf(key, sizeof key, "dynamic %d%d %d,%d,%d,%d", is_whole(a), p->spatial, p->shape.pad_top, p->shape.pad_left, p->pad_bottom, p->pad_right);
+  oct_slot *const *shared = oct_lower_shared(a->l, p->input, key);
+  if (shared) {
+    memcpy(d->slots, shared, sizeof d->slots);
+    return OCTET_OK;
+  }
+  OCT_TRY(add_input(a, d));
+  return oct_lower_share(a->l, p->input, key, d->slots, 3);
+}
+
+/* ---- The layer --------------------------------------------------------------------------------------------------------- */
+
+static octet_status dynamic_epilogue(oct_accumulate *a, oct_step *step, const dynamic_input *d, const int32_t *sums, oct_epilogue_i8 *e) {
+  float *multiplier = oct_lower_memory(a->l, (size_t)a->padded, sizeof *multiplier);
+  int32_t *bias = oct_lower_memory(a->l, (size_t)a->padded, sizeof *bias);
+  if (!multiplier || !bias) return OCTET_OUT_OF_MEMORY;
+  *e = (oct_epilogue_i8){.profile = a->l->profile, .bias = bias, .multiplier = multiplier, .weight_sum = sums, .high = 255};
+  oct_accumulate_epilogue_f32(a, 1, e, multiplier);
+  OCT_TRY(oct_accumulate_float_bias(a, &e->float_bias));
+  const oct_conv_shape *shape = &a->p->shape;
+  e->rows_per_scale = shape->batch * shape->out_h * shape->out_w / d->groups;
+  OCT_TRY(oct_lower_read(a->l, step, &e->row_scale, d->slots[1]));
+  return oct_lower_read(a->l, step, &e->row_zero_point, d->slots[2]);
+}
+
+/* Sums of the weights; *fits when the largest |sum of w * (x - zp)| of any channel fits int32, whatever the zero point. */
+static octet_status sum_all(oct_accumulate *a, int32_t **sums, bool *fits) {
+  *sums = oct_lower_memory(a->l, (size_t)a->padded, sizeof **sums);
+  if (!*sums) return OCTET_OUT_OF_MEMORY;
+  *fits = true;
+  for (int64_t c = 0; c < a->p->shape.out_channels && *fits; c++) {
+    int64_t sum, magnitude;
+    oct_accumulate_sums(a->p, c, &sum, &magnitude);
+    (*sums)[c] = (int32_t)sum;
+    *fits = magnitude * 255 <= INT32_MAX;
+  }
+  return OCTET_OK;
+}
+
+octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done) {
+  char reasons[512] = "";
+  const oct_conv_i8_kernel *kernel = oct_conv_i8_select(a->l->isa_mask, &a->p->shape, reasons, sizeof reasons);
+  oct_slot *out, *residual = NULL;
+  dynamic_input d = {{NULL}, 0};
+  oct_i8_step *s;
+  oct_step *step;
+  void *packed;
+  int32_t *sums;
+  OCT_TRY(sum_all(a, &sums, done));
+  if (!*done) {
+    a->reason = "float: the accumulator of the dynamic form could leave int32";
+    return OCTET_OK;
+  }
+  a->table_after = a->fusion.table != NULL;
+  OCT_TRY(oct_accumulate_pack_i8(a, kernel, &packed));
+  if (a->fusion.residual) OCT_TRY(oct_accumulate_input(a, a->fusion.residual, OCT_F32, false, &residual));
+  OCT_TRY(take_input(a, &d));
+  OCT_TRY(oct_accumulate_output(a, OCT_F32, &out));
+  OCT_TRY(oct_accumulate_step_i8(a, kernel, reasons, d.slots[0], out, residual, &s, &step));
+  s->args.packed = packed;
+  OCT_TRY(dynamic_epilogue(a, step, &d, sums, &s->args.epilogue));
+  return oct_accumulate_finish(a, out);
+}
