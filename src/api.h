@@ -25,6 +25,8 @@ octet_status oct_model_wrap(octet_context *ctx, oct_graph *graph, octet_model **
 /* The graph after the passes. */
 octet_status oct_model_ready(const octet_model *model, const oct_graph **out);
 octet_tensor oct_public_tensor(const oct_value *value, void *data, size_t bytes);
+/* Copies the caller's options (NULL: none) over the defaults in *own: `struct_size`, their first field, says how many bytes the caller knows of. */
+octet_status oct_options_take(octet_context *ctx, const void *given, void *own, size_t own_size);
 /* Splits "a,b" and calls `each`; stops at the first failure. */
 octet_status oct_each_word(octet_context *ctx, const char *list, octet_status (*each)(octet_context *ctx, void *user, const char *word), void *user);
 

@@ -186,10 +186,11 @@ static octet_status evaluate(octet_session *session, octet_dataset *data, const 
 
 octet_status octet_evaluate(const octet_model *model, octet_dataset *data, const char *labels, size_t limit, const octet_session_options *options,
                             octet_accuracy *out) {
-  octet_session_options o = options ? *options : octet_session_options_default();
+  octet_session_options o = octet_session_options_default();
   oct_labels list = {0};
   octet_session *session = NULL;
   *out = (octet_accuracy){0};
+  OCT_TRY(oct_options_take(model->ctx, options, &o, sizeof o));
   if (o.batch == 0 && o.n_shapes == 0) {
     const oct_graph *ready; /* what is run: after the passes */
     OCT_TRY(oct_model_ready(model, &ready));

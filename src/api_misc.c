@@ -61,10 +61,13 @@ octet_status octet_tensor_read(octet_context *ctx, const char *path, octet_tenso
 }
 
 octet_status octet_tensor_write(octet_context *ctx, const char *path, const octet_tensor *tensor) {
-  oct_dtype dtype = oct_dtype_parse(tensor->dtype);
-  if (dtype == OCT_DTYPE_NONE || tensor->rank < 0 || tensor->rank > OCT_MAX_RANK) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "%s: the tensor has no valid type and shape", path);
+  oct_dtype dtype = oct_dtype_parse(tensor->dtype ? tensor->dtype : "");
+  if (dtype == OCT_DTYPE_NONE || tensor->rank < 0 || tensor->rank > OCT_MAX_RANK)
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "%s: the tensor has no valid type and shape", path);
   oct_tensor t = {.dtype = dtype, .shape.rank = tensor->rank, .data = tensor->data, .bytes = tensor->bytes, .references = 1};
   for (int d = 0; d < tensor->rank; d++) t.shape.dim[d] = tensor->dims[d];
+  int64_t count = oct_shape_count(&t.shape);
+  if (count < 0 || (size_t)count * oct_dtype_size(dtype) != t.bytes) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "%s: %zu bytes do not fit the tensor's shape", path, t.bytes);
   return oct_npy_write(ctx, path, &t);
 }
 

@@ -104,11 +104,12 @@ struct octet_calibration {
 
 octet_status octet_calibration_create(const octet_model *model, const octet_quantize_options *options, octet_calibration **out) {
   octet_context *ctx = model->ctx;
-  octet_quantize_options fallback = octet_quantize_options_default();
+  octet_quantize_options own = octet_quantize_options_default();
   oct_quantize_config config = {0};
   oct_quantize_options o;
   *out = NULL;
-  octet_status status = parse_options(ctx, options ? options : &fallback, &config, &o);
+  OCT_TRY(oct_options_take(ctx, options, &own, sizeof own));
+  octet_status status = parse_options(ctx, &own, &config, &o);
   octet_calibration *calibration = status == OCTET_OK ? oct_alloc(ctx, 1, sizeof *calibration) : NULL;
   if (status == OCTET_OK && !calibration) status = OCTET_OUT_OF_MEMORY;
   if (status == OCTET_OK) {
@@ -194,10 +195,12 @@ static octet_status observe_all(octet_calibration *calibration, octet_dataset *d
 
 octet_status octet_quantize(const octet_model *model, octet_dataset *data, const octet_quantize_options *options, octet_model **out) {
   octet_calibration *calibration;
+  octet_quantize_options own = octet_quantize_options_default();
   *out = NULL;
+  OCT_TRY(oct_options_take(model->ctx, options, &own, sizeof own));
   OCT_TRY(octet_calibration_create(model, options, &calibration));
   octet_status status = OCTET_OK;
-  if (oct_calibration_wants_data(calibration->inner)) status = observe_all(calibration, data, model, options ? options->batch : 0);
+  if (oct_calibration_wants_data(calibration->inner)) status = observe_all(calibration, data, model, own.batch);
   if (status == OCTET_OK) status = octet_calibration_convert(calibration, out);
   octet_calibration_destroy(calibration);
   return status;

@@ -108,13 +108,14 @@ static octet_status create_inner(const octet_model *model, const octet_session_o
 }
 
 octet_status octet_session_create(const octet_model *model, const octet_session_options *options, octet_session **out) {
-  octet_session_options fallback = octet_session_options_default();
+  octet_session_options own = octet_session_options_default();
   session_inputs in = {0};
   *out = NULL;
+  OCT_TRY(oct_options_take(model->ctx, options, &own, sizeof own));
   octet_session *session = oct_alloc(model->ctx, 1, sizeof *session);
   if (!session) return OCTET_OUT_OF_MEMORY;
   session->ctx = model->ctx;
-  octet_status status = create_inner(model, options ? options : &fallback, &in, session);
+  octet_status status = create_inner(model, &own, &in, session);
   for (size_t i = 0; i < in.n_bound; i++) oct_tensor_release(in.bound[i].tensor);
   oct_free(in.bound);
   oct_free(in.shapes);

@@ -318,7 +318,7 @@ static oct_graph *island_net(void) {
   return graph_of(
       "input x f32[N,2,5,5]\n"
       "c1 = conv(x, c1.w, _)\n"
-      "l = reduce_l2(c1) axes=1\n"
+      "const axis i64[1] = 1\nl = reduce_l2(c1, axis)\n"
       "d = div(c1, l)\n"
       "y = conv(d, c2.w, _)\noutput y\n");
 }

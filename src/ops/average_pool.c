@@ -10,6 +10,7 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
 
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   oct_window w;
+  if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
   OCT_TRY(oct_pool_window(ctx, node, &in[0]->shape, &w));
   int64_t count = oct_shape_count(&out[0]->shape);
   bool include_pad = oct_node_int(node, "count_include_pad");

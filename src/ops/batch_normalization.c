@@ -32,6 +32,7 @@ static void coefficients(const oct_node *node, const oct_tensor *const v[5], int
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   (void)ctx;
   const oct_shape *s = &in[0]->shape;
+  if (oct_shape_count(s) == 0) return OCTET_OK;
   int64_t count = oct_shape_count(s), channels = s->rank > 1 ? s->dim[1] : 1, inner = 1;
   for (int i = 2; i < s->rank; i++) inner *= s->dim[i];
   for (int64_t first = 0; first < count; first += inner) {

@@ -50,6 +50,7 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   (void)ctx;
   int64_t axis = oct_node_int(node, "axis"), from[OCT_MAX_RANK], to[OCT_MAX_RANK], offset = 0;
+  if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
   oct_axis_normalize(&axis, out[0]->shape.rank);
   oct_shape_strides(&out[0]->shape, to);
   for (int i = 0; i < node->n_inputs; i++) {
@@ -76,6 +77,7 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   oct_value *y = node->outputs[0];
   int64_t axis = oct_node_int(node, "axis"), offset = 0, from[OCT_MAX_RANK], to[OCT_MAX_RANK];
   bool stored = as_stored(l, node);
+  if (oct_shape_count(&y->shape) == 0) return oct_lower_decline(l, "the result is empty");
   oct_slot *out, *in;
   OCT_TRY(oct_lower_output(l, y, stored ? OCT_DTYPE_NONE : y->dtype, oct_lower_layout(l, y), &out));
   oct_axis_normalize(&axis, y->shape.rank);

@@ -105,8 +105,9 @@ static double sum_at(const conv_loops *c, int64_t n, int64_t channel, int64_t po
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   const oct_tensor *x = in[0], *w = in[1], *b = node->n_inputs > 2 ? in[2] : NULL;
   conv_loops c = {.x = x->data, .w = w->data, .x_dtype = x->dtype, .w_dtype = w->dtype};
-  OCT_TRY(window_of(ctx, node, &x->shape, &w->shape, &c.window));
   int64_t group = oct_node_int(node, "group"), total = oct_shape_count(&out[0]->shape);
+  if (total == 0) return OCTET_OK;
+  OCT_TRY(window_of(ctx, node, &x->shape, &w->shape, &c.window));
   c.taps = oct_window_taps(&c.window), c.positions = oct_window_positions(&c.window);
   c.in_channels = x->shape.dim[1], c.out_channels = w->shape.dim[0];
   c.group_in = w->shape.dim[1], c.group_out = c.out_channels / group;
@@ -125,6 +126,7 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
 
 static octet_status lower(oct_lowering *l, oct_node *node) {
   const oct_value *x = node->inputs[0], *w = node->inputs[1];
+  if (oct_shape_count(&node->outputs[0]->shape) == 0 || oct_shape_count(&x->shape) == 0) return oct_lower_decline(l, "a dimension is zero");
   if (x->shape.rank > 4) return oct_lower_decline(l, "convolution over %d spatial axes has no kernel", x->shape.rank - 2);
   oct_window window;
   OCT_TRY(window_of(l->ctx, node, &x->shape, &w->shape, &window));

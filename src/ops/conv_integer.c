@@ -34,6 +34,7 @@ static int64_t zero_point_at(const oct_tensor *z, int64_t channel) {
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   const oct_tensor *x = in[0], *w = in[1], *xz = node->n_inputs > 2 ? in[2] : NULL, *wz = node->n_inputs > 3 ? in[3] : NULL;
   oct_window window;
+  if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
   OCT_TRY(oct_window_infer(ctx, node, &x->shape, &w->shape.dim[2], false, &window));
   int64_t group = oct_node_int(node, "group"), taps = oct_window_taps(&window), positions = oct_window_positions(&window), total = oct_shape_count(&out[0]->shape);
   int64_t channels = x->shape.dim[1], out_channels = w->shape.dim[0], group_in = w->shape.dim[1], group_out = out_channels / group, size = 1;

@@ -21,6 +21,7 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   (void)ctx;
   const oct_tensor *x = in[0], *scale = in[1], *zero = node->n_inputs > 2 ? in[2] : NULL;
   int64_t count = oct_shape_count(&x->shape);
+  if (count == 0) return OCTET_OK;
   oct_granularity g = oct_granularity_make(node, &x->shape, &scale->shape);
   for (int64_t i = 0; i < count; i++) {
     int64_t k = oct_granularity_index(&g, i), q = oct_get_i64(x->data, x->dtype, i) - (zero ? oct_get_i64(zero->data, zero->dtype, k) : 0);

@@ -62,6 +62,7 @@ static octet_status run(octet_context *ctx, const void *params, size_t begin, si
 
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   gather_step s = {.in = in[0]->data, .out = out[0]->data, .indices = in[1]->data, .index_dtype = in[1]->dtype, .size = oct_dtype_size(in[0]->dtype), .name = node->name};
+  if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
   set_sizes(&s, &in[0]->shape, &in[1]->shape, oct_node_int(node, "axis"));
   return run(ctx, &s, 0, (size_t)(s.outer * s.count), NULL);
 }

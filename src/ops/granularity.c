@@ -5,7 +5,7 @@
 static octet_status check_blocks(octet_context *ctx, const oct_node *node, const oct_shape *x, const oct_shape *s, int64_t axis, int64_t block) {
   if (s->rank != x->rank) return oct_infer_fail(ctx, node, "block_size is given, so the scale must have the input's rank %d", x->rank);
   for (int d = 0; d < x->rank; d++) {
-    int64_t want = d == axis && x->dim[d] >= 0 ? (x->dim[d] + block - 1) / block : x->dim[d];
+    int64_t want = d == axis && x->dim[d] > 0 ? (x->dim[d] - 1) / block + 1 : x->dim[d];
     if (s->dim[d] >= 0 && want >= 0 && s->dim[d] != want)
       return oct_infer_fail(ctx, node, "dim %d of the scale is %lld; blocks of %lld make it %lld", d, (long long)s->dim[d], (long long)block, (long long)want);
   }
@@ -16,6 +16,7 @@ octet_status oct_granularity_check(octet_context *ctx, const oct_node *node) {
   const oct_value *x = node->inputs[0], *scale = node->inputs[1], *zero = node->n_inputs > 2 ? node->inputs[2] : NULL;
   int64_t axis = oct_node_int(node, "axis"), block = oct_node_int(node, "block_size");
   char a[OCT_SHAPE_TEXT], b[OCT_SHAPE_TEXT];
+  if (block < 0) return oct_infer_fail(ctx, node, "block_size is %lld", (long long)block);
   if (scale->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(scale->dtype)) return oct_infer_fail(ctx, node, "the scale is %s; it must be a float", oct_dtype_name(scale->dtype));
   if (!scale->has_shape) return OCTET_OK;
   if (zero && zero->has_shape && oct_shape_known(&zero->shape) && oct_shape_known(&scale->shape) && oct_shape_count(&zero->shape) != oct_shape_count(&scale->shape))

@@ -84,8 +84,8 @@ static void element(const oct_matmul_shape *s, const oct_tensor *a, const oct_te
 
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   (void)ctx, (void)node;
-  oct_matmul_shape s = oct_matmul_shape_make(&in[0]->shape, &in[1]->shape);
   if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
+  oct_matmul_shape s = oct_matmul_shape_make(&in[0]->shape, &in[1]->shape);
   for (int64_t batch = 0; batch < s.batches; batch++) {
     int64_t a, b;
     oct_matmul_batch(&s, batch, &a, &b);
@@ -97,6 +97,7 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
 
 static octet_status lower(oct_lowering *l, oct_node *node) {
   const oct_value *a = node->inputs[0], *b = node->inputs[1];
+  if (oct_shape_count(&node->outputs[0]->shape) == 0) return oct_lower_decline(l, "the result is empty");
   if (!oct_constant_of(b) || b->shape.rank != 2) return oct_matmul_lower_f32(l, node);
   int64_t k = a->shape.dim[a->shape.rank - 1], rows = 1;
   for (int i = 0; i < a->shape.rank - 1; i++) rows *= a->shape.dim[i];

@@ -40,8 +40,8 @@ static int64_t zero_point_at(const oct_tensor *z, int64_t matrix, int64_t line, 
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   (void)ctx;
   const oct_tensor *a = in[0], *b = in[1], *az = node->n_inputs > 2 ? in[2] : NULL, *bz = node->n_inputs > 3 ? in[3] : NULL;
-  oct_matmul_shape s = oct_matmul_shape_make(&a->shape, &b->shape);
   if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
+  oct_matmul_shape s = oct_matmul_shape_make(&a->shape, &b->shape);
   for (int64_t batch = 0; batch < s.batches; batch++) {
     int64_t am, bm;
     oct_matmul_batch(&s, batch, &am, &bm);

@@ -18,6 +18,7 @@ static int64_t column_major(const oct_window *w, int64_t offset) {
 
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   oct_window w;
+  if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
   OCT_TRY(oct_pool_window(ctx, node, &in[0]->shape, &w));
   oct_tensor *positions = node->n_outputs > 1 && node->outputs[1] ? out[1] : NULL;
   bool by_column = oct_node_int(node, "storage_order") == 1;

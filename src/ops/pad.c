@@ -115,6 +115,7 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   if (why) return oct_fail(ctx, OCTET_SHAPE, "node '%s' (pad): %s", node->name, why);
   size_t size = oct_dtype_size(in[0]->dtype);
   int64_t strides[OCT_MAX_RANK], count = oct_shape_count(os);
+  if (count == 0) return OCTET_OK;
   oct_shape_strides(is, strides);
   for (int64_t i = 0; i < count; i++) {
     int64_t rest = i, from = 0;
@@ -157,6 +158,7 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   if (node->n_inputs > 2 && node->inputs[2] && !oct_constant_scalar(node->inputs[2], &real)) return oct_lower_decline(l, "the value is not constant");
   if (!constant_lists(node, &lists) || resolve(&x->shape, PAD_CONSTANT, lists.pads, lists.n, lists.has_axes ? lists.axes : NULL, lists.n_axes, &plan))
     return oct_lower_decline(l, "the pads are not constant");
+  if (oct_shape_count(&node->outputs[0]->shape) == 0) return oct_lower_decline(l, "the result is empty");
   OCT_TRY(oct_movement_slots(l, x, node->outputs[0], &in, &out, &table));
   if (!value_bits(node, out, &bits)) return oct_lower_decline(l, "the value is not constant");
   int64_t from[OCT_MAX_RANK], to[OCT_MAX_RANK];

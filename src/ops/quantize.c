@@ -37,6 +37,7 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   (void)ctx;
   const oct_tensor *x = in[0], *scale = in[1], *zero = node->n_inputs > 2 ? in[2] : NULL;
   int64_t count = oct_shape_count(&x->shape), number = oct_node_int(node, "precision");
+  if (count == 0) return OCTET_OK;
   oct_granularity g = oct_granularity_make(node, &x->shape, &scale->shape);
   oct_dtype precision = number ? oct_dtype_of_onnx(number) : scale->dtype;
   int32_t low = 0, high = 0;

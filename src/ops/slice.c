@@ -102,6 +102,7 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
     if (plan.count[i] != out[0]->shape.dim[i]) why = "the bounds differ from those that were planned with";
   if (why) return oct_fail(ctx, OCTET_SHAPE, "node '%s' (slice): %s", node->name, why);
   int64_t from[OCT_MAX_RANK], to[OCT_MAX_RANK];
+  if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
   oct_shape_strides(&in[0]->shape, from);
   oct_shape_strides(&out[0]->shape, to);
   oct_copy copy = make_copy(&plan, &out[0]->shape, from, to);
@@ -115,6 +116,7 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   oct_slot *in, *out;
   const uint8_t *table;
   if (!constant_lists(node, &lists) || resolve(&node->inputs[0]->shape, &lists, &plan)) return oct_lower_decline(l, "the bounds are not constant");
+  if (oct_shape_count(&node->outputs[0]->shape) == 0) return oct_lower_decline(l, "the result is empty");
   OCT_TRY(oct_movement_slots(l, node->inputs[0], node->outputs[0], &in, &out, &table));
   int64_t from[OCT_MAX_RANK], to[OCT_MAX_RANK];
   oct_slot_strides(in, in->shape.rank, from);

@@ -46,6 +46,7 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   int64_t axis = oct_node_int(node, "axis"), from[OCT_MAX_RANK], to[OCT_MAX_RANK], first = 0;
   const oct_value *sizes = node->n_inputs > 1 ? node->inputs[1] : NULL;
+  if (oct_shape_count(&in[0]->shape) == 0) return OCTET_OK;
   oct_axis_normalize(&axis, in[0]->shape.rank);
   oct_shape_strides(&in[0]->shape, from);
   for (int i = 0; i < node->n_outputs; i++) {
@@ -67,6 +68,7 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   const oct_value *x = node->inputs[0], *sizes = node->n_inputs > 1 ? node->inputs[1] : NULL;
   int64_t axis = oct_node_int(node, "axis"), list[MAX_PIECES], first = 0;
   if (sizes && oct_constant_ints(sizes, list, MAX_PIECES) != node->n_outputs) return oct_lower_decline(l, "the sizes are not constant");
+  if (oct_shape_count(&x->shape) == 0) return oct_lower_decline(l, "the tensor is empty");
   oct_axis_normalize(&axis, x->shape.rank);
   for (int i = 0; i < node->n_outputs; i++) {
     int64_t size = sizes ? list[i] : equal_piece(x->shape.dim[axis], node->n_outputs, i), from[OCT_MAX_RANK], to[OCT_MAX_RANK];
