@@ -19,9 +19,10 @@ typedef struct bench_row {
   octet_timing t;
 } bench_row;
 
-static octet_status measure(const octet_model *model, size_t batch, double seconds, bench_row *row) {
+static octet_status measure(const octet_model *model, size_t batch, double seconds, bool exact_float, bench_row *row) {
   octet_session_options o = octet_session_options_default();
   o.batch = (int64_t)batch;
+  o.exact_float = exact_float;
   octet_session *session = NULL;
   octet_status status = octet_session_create(model, &o, &session);
   if (status != OCTET_OK) return status;
@@ -37,9 +38,11 @@ static octet_status measure(const octet_model *model, size_t batch, double secon
 static int run(cli *c, int argc, char **argv) {
   const char *batches = "1", *weights = NULL;
   double seconds = 1;
+  bool exact_float = false;
   const cli_option options[] = {{"--batch", CLI_TEXT, (void *)&batches, "N,N", "batch sizes (1)"},
                                 {"--seconds", CLI_NUMBER, &seconds, "S", "time per batch size (1)"},
                                 {"--weights", CLI_TEXT, (void *)&weights, "FILE", "take the weights from this .pth, .npz or .npy"},
+                                {"--exact-float", CLI_FLAG, &exact_float, NULL, "float convolutions by direct sums only: closer to exact, slower"},
                                 {0}};
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;
@@ -52,7 +55,7 @@ static int run(cli *c, int argc, char **argv) {
   cli_table_row(&table, (const char *[]){"batch", "median ms", "min ms", "p99 ms", "per sample ms", "arena", "weights"});
   for (size_t i = 0; i < n && result == OCTET_OK; i++) {
     bench_row r = {0};
-    result = measure(model, list[i], seconds, &r);
+    result = measure(model, list[i], seconds, exact_float, &r);
     if (result != OCTET_OK) break;
     if (c->json) {
       cli_print_json(json_pack("{s:s,s:I,s:I,s:s,s:s,s:f,s:f,s:f,s:f,s:I,s:I,s:I}", "model", name, "batch", (json_int_t)r.batch, "threads", (json_int_t)c->threads,

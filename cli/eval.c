@@ -4,6 +4,7 @@
 
 static int run(cli *c, int argc, char **argv) {
   const char *data_path = NULL, *labels = NULL, *preprocess = NULL, *weights = NULL, *no_fuse = NULL;
+  bool exact_float = false;
   size_t limit = 0, batch = 0;
   const cli_option options[] = {{"--data", CLI_TEXT, (void *)&data_path, "DATA", "F.npy, F.npz, an IDX file (.gz too) or a folder of images"},
                                 {"--labels", CLI_TEXT, (void *)&labels, "LABELS", "IDX, .npy, a TSV of file name and classes; default: the folder's sub-folders"},
@@ -12,6 +13,7 @@ static int run(cli *c, int argc, char **argv) {
                                 {"--batch", CLI_COUNT, &batch, "N", "samples per run (chosen)"},
                                 {"--weights", CLI_TEXT, (void *)&weights, "FILE", "take the weights from this .pth, .npz or .npy"},
                                 {"--no-fuse", CLI_TEXT, (void *)&no_fuse, "NAMES", "do not fuse: residual,activation,table,all"},
+                                {"--exact-float", CLI_FLAG, &exact_float, NULL, "float convolutions by direct sums only: closer to exact, slower"},
                                 {0}};
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;
@@ -22,6 +24,7 @@ static int run(cli *c, int argc, char **argv) {
   octet_session_options o = octet_session_options_default();
   o.batch = (int64_t)batch;
   o.no_fuse = no_fuse;
+  o.exact_float = exact_float;
   octet_status result = octet_model_read(c->ctx, c->positional[0], weights, &model);
   if (result == OCTET_OK) result = octet_dataset_open(c->ctx, data_path, preprocess, model, &data);
   if (result == OCTET_OK) result = octet_evaluate(model, data, labels, limit, &o, &a);

@@ -10,7 +10,7 @@
 typedef struct run_state {
   cli_list inputs;
   const char *output_dir, *weights, *executor, *no_fuse;
-  bool profile;
+  bool profile, exact_float;
   size_t batch, seed, repeat;
   octet_tensor *given; /* by --input */
   size_t n_given;
@@ -71,6 +71,7 @@ static octet_status make_session(run_state *s, const octet_model *model, octet_s
   o.n_shapes = s->n_given;
   o.batch = (int64_t)s->batch;
   o.no_fuse = s->no_fuse;
+  o.exact_float = s->exact_float;
   octet_status status = octet_session_create(model, &o, session);
   free(shapes);
   return status;
@@ -171,6 +172,7 @@ static int run(cli *c, int argc, char **argv) {
                                 {"--executor", CLI_TEXT, (void *)&s.executor, "NAME", "static (the only one so far)"},
                                 {"--no-fuse", CLI_TEXT, (void *)&s.no_fuse, "NAMES", "do not fuse: residual,activation,table,all"},
                                 {"--weights", CLI_TEXT, (void *)&s.weights, "FILE", "take the weights from this .pth, .npz or .npy"},
+                                {"--exact-float", CLI_FLAG, &s.exact_float, NULL, "float convolutions by direct sums only: closer to exact, slower"},
                                 {0}};
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;

@@ -82,6 +82,7 @@ static octet_status create_inner(const octet_model *model, const octet_session_o
     if (!oct_isa_cap(o->isa, &mask)) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown instruction set \"%s\"", o->isa);
     options.isa_mask = mask & oct_isa_detect();
   }
+  options.exact_float = o->exact_float;
   forbidden f = {0};
   OCT_TRY(oct_each_word(ctx, o->no_fuse, forbid_fusion, &f));
   options.fuse_kinds &= ~f.kinds;

@@ -23,11 +23,11 @@ static int teardown(void **state) {
   return 0;
 }
 
-#define check(call)                                                    \
-  do {                                                                 \
-    octet_status status_ = (call);                                     \
-    if (status_ != OCTET_OK) print_error("%s\n", ctx->message);        \
-    assert_int_equal(status_, OCTET_OK);                               \
+#define check(call)                                             \
+  do {                                                          \
+    octet_status status_ = (call);                              \
+    if (status_ != OCTET_OK) print_error("%s\n", ctx->message); \
+    assert_int_equal(status_, OCTET_OK);                        \
   } while (0)
 
 static oct_graph *parse(const char *text) {

@@ -44,7 +44,7 @@ static void draw_convolution(drawing *d, int from) {
 }
 
 static void draw_node(drawing *d) {
-  static const char *const unary[] = {"relu", "sigmoid", "tanh", "hard_swish"}, *const binary[] = {"add", "mul", "sub", "maximum"};
+  static const char *const unary[] = {"relu", "sigmoid", "tanh", "hard_swish"}, *const binary[] = {"add", "mul", "sub", "max"};
   int from = draw(d), like = draw_like(d, from), other = draw(d);
   drawn_value v = d->values[from];
   switch (exec_random(7)) {
@@ -173,8 +173,8 @@ static void check_seed(uint32_t seed, bool quantized) {
     check(oct_session_run(session));
     check(oct_session_run(session));
     exec_tensors got = exec_outputs(session);
-    /* Roundings may differ on ties and move on through later layers: only what is plainly wrong is looked for in quantized graphs. */
-    if (!quantized) right = exec_close(&got, &want, 0) && right;
+    /* Differences of large sums make floats drift; roundings may differ on ties and move on through later layers: only what is plainly wrong is looked for in quantized graphs. */
+    if (!quantized) right = exec_close(&got, &want, -1e-3) && right;
     for (size_t i = 0; quantized && i < got.count; i++) {
       int64_t far = 0, n = oct_shape_count(&got.item[i]->shape);
       for (int64_t k = 0; k < n; k++) far += fabs((double)((float *)got.item[i]->data)[k] - (double)((float *)want.item[i]->data)[k]) > 0.031;

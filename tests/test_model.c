@@ -107,7 +107,8 @@ static void reads_a_quantized_state_dict(void **state) {
   check(oct_graph_verify(ctx, g));
   assert_true(warned("no parameters for input \"input\""));
   /* Numbers as the pickle holds them. */
-  const oct_value *w = oct_graph_find(g, "conv1.weight"), *r = oct_graph_find(g, "relu1"), *p = oct_graph_find(g, "pool1"), *y = oct_graph_find(g, "output");
+  const oct_value *w = oct_graph_find(g, "conv1.weight"), *r = oct_graph_find(g, "relu1"), *p = oct_graph_find(g, "pool1"),
+                  *y = oct_graph_find(g, "output");
   assert_int_equal(w->tensor->dtype, OCT_I8);
   assert_int_equal(w->quant->axis, -1);
   assert_true(w->quant->scale[0] == (float)0.024976026266813278);
@@ -170,7 +171,8 @@ static void what_does_not_match_is_listed(void **state) {
   oct_bundle bundle = {0};
   oct_graph *g;
   oct_weights_report report;
-  write_file("d.oct", "octet 1\ninput x f32[2,20]\nconst w f32[20,3] = 1\nconst v f32[3,20] = 2\nconst u f32[20,3] = 3\nconst h f16[20] = 4\nconst k i64[2] = 1,2\n"
+  write_file("d.oct", "octet 1\ninput x f32[2,20]\nconst w f32[20,3] = 1\nconst v f32[3,20] = 2\nconst u f32[20,3] = 3\nconst h f16[20] = "
+                      "4\nconst k i64[2] = 1,2\n"
                       "a = matmul(x, w)\nb = matmul(a, v)\nc = matmul(b, u)\noutput c\noutput h\noutput k\n");
   check(oct_model_read(ctx, in_folder("d.oct"), NULL, &g));
   add(&bundle, "w", OCT_F16, oct_shape_of(2, 20, 3), 0.5); /* converts */

@@ -1,5 +1,5 @@
-/* Real models: the passes keep their results, and PyTorch's published quantized networks have their published accuracy. Models that are not there are
- * skipped.
+/* Real models: the passes keep their results, and PyTorch's published quantized networks have their published accuracy. Models that are
+ * not there are skipped.
  * SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -159,7 +159,7 @@ static oct_tensor *random_input(const oct_value *v, unsigned seed) {
   for (int i = 0; i < shape.rank; i++)
     if (shape.dim[i] < 0) shape.dim[i] = 2;
   OK(oct_tensor_create(ctx, v->dtype, &shape, &t));
-  for (int64_t i = 0; i < oct_shape_count(&shape); i++) oct_set_f64(t->data, t->dtype, i, noise(&seed));
+  for (int64_t i = 0; i < oct_shape_count(&shape); i++) oct_set_f64(t->data, t->dtype, i, (oct_dtype_is_float(v->dtype) ? 1 : 100) * noise(&seed));
   return t;
 }
 
@@ -376,6 +376,71 @@ static void test_errors_leave_nothing(void **state) {
   oct_graph_destroy(g);
 }
 
+/* A constant of 2.4 GB, whose bytes are not there: refused before anything is written. */
+static void test_too_large(void **state) {
+  (void)state;
+  oct_graph *g = digits_net();
+  oct_value *w;
+  static float dummy;
+  oct_tensor huge = {.dtype = OCT_F32, .shape = oct_shape_of(1, (int64_t)600000000), .data = &dummy, .bytes = 2400000000u, .references = 9};
+  OK(oct_graph_constant(ctx, g, "huge", oct_tensor_retain(&huge), &w));
+  OK(oct_graph_output(ctx, g, w));
+  unlink("huge.onnx");
+  assert_int_equal(oct_onnx_write(ctx, g, "huge.onnx"), OCTET_UNSUPPORTED);
+  assert_non_null(strstr(ctx->message, "2 GiB"));
+  assert_int_equal(access("huge.onnx", F_OK), -1);
+  oct_graph_destroy(g);
+}
+
+/* 8-bit inputs and outputs: quantize and dequantize nodes stay as they are, without another pair beside them; i8 and u8 forms of the same
+ * parameters count as equal. */
+static void test_integer_ports(void **state) {
+  (void)state;
+  float scale = .1f, same = .1f;
+  int32_t zero = 131;
+  oct_graph *g;
+  oct_node *node;
+  oct_value *x, *s, *z;
+  oct_tensor *t;
+  oct_shape shape = oct_shape_of(1, (int64_t)5), scalar = {.rank = 0};
+  OK(oct_graph_create(ctx, "ports", &g));
+  OK(oct_graph_input(ctx, g, "x", OCT_I8, &shape, &x));
+  OK(oct_graph_constant_f32(ctx, g, "scale", same, &s));
+  OK(oct_tensor_create(ctx, OCT_I8, &scalar, &t));
+  *(int8_t *)t->data = 3;
+  OK(oct_graph_constant(ctx, g, "zero", t, &z));
+  oct_value *d = add(g, "dequantize", "d", x, s, z, &node);
+  OK(oct_node_infer(ctx, node));
+  OK(oct_value_set_quant(ctx, g, d, &(oct_quant){OCT_U8, -1, 1, &scale, &zero}));
+  oct_value *r = add(g, "relu", "r", d, NULL, NULL, &node);
+  OK(oct_node_infer(ctx, node));
+  OK(oct_value_set_quant(ctx, g, r, &(oct_quant){OCT_U8, -1, 1, &scale, &zero}));
+  oct_value *q = add(g, "quantize", "q", r, s, z, &node);
+  OK(oct_node_infer(ctx, node));
+  OK(oct_graph_output(ctx, g, q));
+  oct_graph *h = again(g, "ports.onnx");
+  double largest;
+  assert_int_equal(h->n_nodes, 3);
+  assert_true(difference(g, h, &largest) == 0);
+  oct_graph_destroy(g);
+  oct_graph_destroy(h);
+}
+
+/* A bias with zero points, which ONNX does not have for 32 bits. */
+static void test_bias_zero_points(void **state) {
+  (void)state;
+  double largest;
+  oct_graph *g = digits_net();
+  oct_value *w = oct_graph_find(g, "fc.weight"), *b = oct_graph_find(g, "fc.bias");
+  quantize_weights(g, w);
+  quantize_bias(g, b, .02f, w->quant);
+  for (int i = 0; i < 10; i++) b->quant->zero_point[i] = i - 4;
+  oct_graph *h = again(g, "bias.onnx");
+  assert_true(difference(g, h, &largest) == 0 && largest > 0);
+  oct_graph_destroy(g);
+  oct_graph_destroy(h);
+}
+
 /* Every readable seed of the fuzz target computes the same after a round trip. */
 static void test_seeds(void **state) {
   (void)state;
@@ -409,6 +474,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_dynamic, setup, teardown),
       cmocka_unit_test_setup_teardown(test_odd_outputs, setup, teardown),
       cmocka_unit_test_setup_teardown(test_errors_leave_nothing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_too_large, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_integer_ports, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bias_zero_points, setup, teardown),
       cmocka_unit_test_setup_teardown(test_seeds, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,9 +49,11 @@ static void a_conv_without_bias_gets_one(void **state) {
 
 static void shared_weights_are_duplicated(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[1,1,4,4]\nconst w f32[2,1,3,3] = 0.5\nconst g f32[2] = 2,4\nconst be f32[2] = 1,-1\nconst m f32[2] = 0\nconst v f32[2] = 1\n"
-                                "c = conv(x, w)\ny = batch_normalization(c, g, be, m, v) epsilon=0\nd = conv(x, w)\nz = add(y, d)\noutput z\n",
-                           "fold_batch_normalization", 1e-5);
+  oct_graph *g =
+      rewritten(HEAD "input x f32[1,1,4,4]\nconst w f32[2,1,3,3] = 0.5\nconst g f32[2] = 2,4\nconst be f32[2] = 1,-1\nconst m f32[2] = "
+                     "0\nconst v f32[2] = 1\n"
+                     "c = conv(x, w)\ny = batch_normalization(c, g, be, m, v) epsilon=0\nd = conv(x, w)\nz = add(y, d)\noutput z\n",
+                "fold_batch_normalization", 1e-5);
   assert_int_equal(count_ops(g, "batch_normalization"), 0);
   assert_true(numbers(g, "w")[0] == 0.5f); /* d's own */
   const oct_node *c = g->nodes[0]->inputs[1] == oct_graph_find(g, "w") ? g->nodes[1] : g->nodes[0];
@@ -91,7 +93,8 @@ static void batch_normalization_into_gemm(void **state) {
 
 static void factors_and_shifts(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[1,1,4,4]\nconst w f32[2,1,3,3] = 0.5\nconst b f32[2] = 1,2\nconst f f32[2,1,1] = 2,4\nconst s f32[1,2,1,1] = 3,-5\nconst h f32[] = 2\n"
+  oct_graph *g = rewritten(HEAD "input x f32[1,1,4,4]\nconst w f32[2,1,3,3] = 0.5\nconst b f32[2] = 1,2\nconst f f32[2,1,1] = 2,4\nconst s "
+                                "f32[1,2,1,1] = 3,-5\nconst h f32[] = 2\n"
                                 "c = conv(x, w, b)\nd = mul(f, c)\ne = add(d, s)\nk = div(e, h)\nl = sub(k, h)\noutput l\n",
                            NULL, 1e-5);
   assert_int_equal(g->n_nodes, 1); /* bias: ((1*2+3)/2)-2 = 0.5, ((2*4-5)/2)-2 = -0.5 */
@@ -103,7 +106,9 @@ static void factors_and_shifts(void **state) {
 
 static void matmul_with_bias_becomes_gemm(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[3,2]\nconst w f32[2,2] = 1,2,3,4\nconst s f32[2] = 7,8\nc = matmul(x, w)\nd = add(c, s)\noutput d\n", "add_bias", 1e-6);
+  oct_graph *g =
+      rewritten(HEAD "input x f32[3,2]\nconst w f32[2,2] = 1,2,3,4\nconst s f32[2] = 7,8\nc = matmul(x, w)\nd = add(c, s)\noutput d\n",
+                "add_bias", 1e-6);
   assert_int_equal(count_ops(g, "gemm"), 1);
   assert_int_equal(g->n_nodes, 1);
   oct_graph_destroy(g);
@@ -112,10 +117,14 @@ static void matmul_with_bias_becomes_gemm(void **state) {
 static void shifts_that_must_stay(void **state) {
   (void)state;
   /* by column, not by channel; and a constant that makes the result larger */
-  oct_graph *g = rewritten(HEAD "input x f32[1,1,4,4]\nconst w f32[2,1,1,1] = 1,2\nconst s f32[4] = 1,2,3,4\nc = conv(x, w)\nd = add(c, s)\noutput d\n", NULL, 1e-6);
+  oct_graph *g = rewritten(
+      HEAD "input x f32[1,1,4,4]\nconst w f32[2,1,1,1] = 1,2\nconst s f32[4] = 1,2,3,4\nc = conv(x, w)\nd = add(c, s)\noutput d\n", NULL,
+      1e-6);
   assert_int_equal(count_ops(g, "add"), 1);
   oct_graph_destroy(g);
-  g = rewritten(HEAD "input x f32[1,1,2,2]\nconst w f32[1,1,1,1] = 2\nconst s f32[1,3,1,1] = 1,2,3\nc = conv(x, w)\nd = add(c, s)\noutput d\n", NULL, 1e-6);
+  g = rewritten(HEAD
+                "input x f32[1,1,2,2]\nconst w f32[1,1,1,1] = 2\nconst s f32[1,3,1,1] = 1,2,3\nc = conv(x, w)\nd = add(c, s)\noutput d\n",
+                NULL, 1e-6);
   assert_int_equal(count_ops(g, "add"), 1);
   oct_graph_destroy(g);
 }
@@ -124,11 +133,14 @@ static void shifts_that_must_stay(void **state) {
 
 static void identities_go(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,3]\nconst s i64[2] = 2,3\na = identity(x)\nb = dropout(a)\nc = cast(b) to=f32\nd = reshape(c, s)\ne = relu(d)\nf = identity(e)\noutput f\n", NULL, 0);
+  oct_graph *g = rewritten(HEAD "input x f32[2,3]\nconst s i64[2] = 2,3\na = identity(x)\nb = dropout(a)\nc = cast(b) to=f32\nd = "
+                                "reshape(c, s)\ne = relu(d)\nf = identity(e)\noutput f\n",
+                           NULL, 0);
   assert_int_equal(g->n_nodes, 1);
   assert_string_equal(g->nodes[0]->op->name, "relu");
   oct_graph_destroy(g);
-  g = rewritten(HEAD "input x f32[2,3]\na = identity(x)\nb = identity(a)\nr = relu(x)\ns = identity(r)\noutput b\noutput r\noutput s\n", NULL, 0);
+  g = rewritten(HEAD "input x f32[2,3]\na = identity(x)\nb = identity(a)\nr = relu(x)\ns = identity(r)\noutput b\noutput r\noutput s\n",
+                NULL, 0);
   assert_int_equal(count_ops(g, "identity"), 2); /* an input under another name, and a second name for r */
   oct_graph_destroy(g);
 }
@@ -146,7 +158,9 @@ static void an_identity_that_rounds_stays(void **state) {
 
 static void constants_fold(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,3]\nconst a f32[3] = 1,2,3\nconst b f32[] = 10\nc = mul(a, b)\nd = add(c, a)\ne = add(x, d)\nunused = relu(x)\noutput e\n", NULL, 0);
+  oct_graph *g = rewritten(HEAD "input x f32[2,3]\nconst a f32[3] = 1,2,3\nconst b f32[] = 10\nc = mul(a, b)\nd = add(c, a)\ne = add(x, "
+                                "d)\nunused = relu(x)\noutput e\n",
+                           NULL, 0);
   assert_int_equal(g->n_nodes, 1);
   const float *d = numbers(g, "d");
   assert_true(d[0] == 11 && d[1] == 22 && d[2] == 33);
@@ -155,16 +169,20 @@ static void constants_fold(void **state) {
 
 static void float16_weights_stay_float16(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[3,2]\nconst h f16[2,2] = 1,2,3,4\nconst k f16[2] = 5,6\nw = cast(h) to=f32\nc = matmul(x, w)\nb = cast(k) to=f32\nd = mul(c, b)\nd2 = relu(d)\ne = exp(b)\nf = add(d2, e)\noutput f\n", "constant_folding", 1e-6);
+  oct_graph *g = rewritten(HEAD "input x f32[3,2]\nconst h f16[2,2] = 1,2,3,4\nconst k f16[2] = 5,6\nw = cast(h) to=f32\nc = matmul(x, "
+                                "w)\nb = cast(k) to=f32\nd = mul(c, b)\nd2 = relu(d)\ne = exp(b)\nf = add(d2, e)\noutput f\n",
+                           "constant_folding", 1e-6);
   assert_int_equal(count_ops(g, "cast"), 1); /* w; b is no weight */
   oct_graph_destroy(g);
 }
 
 static void equal_nodes_merge(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,3]\ninput y f32[2,3]\na = add(x, y)\nb = add(y, x)\nc = sub(x, y)\nd = sub(y, x)\ne = sub(x, y)\n"
-                                "const p f32[] = 2\nconst q f32[] = 2\nf = mul(c, p)\ng = mul(e, q)\nh = concat(a, b, d, f, g) axis=0\noutput h\noutput b\noutput f\noutput g\n",
-                           "common_subexpressions", 0);
+  oct_graph *g =
+      rewritten(HEAD "input x f32[2,3]\ninput y f32[2,3]\na = add(x, y)\nb = add(y, x)\nc = sub(x, y)\nd = sub(y, x)\ne = sub(x, y)\n"
+                     "const p f32[] = 2\nconst q f32[] = 2\nf = mul(c, p)\ng = mul(e, q)\nh = concat(a, b, d, f, g) axis=0\noutput "
+                     "h\noutput b\noutput f\noutput g\n",
+                "common_subexpressions", 0);
   assert_int_equal(count_ops(g, "add"), 1); /* under the output's name */
   assert_int_equal(count_ops(g, "sub"), 2);
   assert_int_equal(count_ops(g, "mul"), 2); /* both are outputs */
@@ -173,9 +191,10 @@ static void equal_nodes_merge(void **state) {
 
 static void different_attributes_or_rounding_do_not_merge(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,3]\na = softmax(x) axis=0\nb = softmax(x) axis=1\nc = relu(x)\nd = relu(x)\nquant d u8 scale=0.3\n"
-                                "h = concat(a, b, c, d) axis=0\noutput h\n",
-                           "common_subexpressions", 0);
+  oct_graph *g =
+      rewritten(HEAD "input x f32[2,3]\na = softmax(x) axis=0\nb = softmax(x) axis=1\nc = relu(x)\nd = relu(x)\nquant d u8 scale=0.3\n"
+                     "h = concat(a, b, c, d) axis=0\noutput h\n",
+                "common_subexpressions", 0);
   assert_int_equal(g->n_nodes, 5);
   oct_graph_destroy(g);
 }
@@ -184,19 +203,23 @@ static void different_attributes_or_rounding_do_not_merge(void **state) {
 
 static void transposes_cancel(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[1,2,3,4]\na = transpose(x) perm=0,2,3,1\nb = transpose(a) perm=0,3,1,2\nc = relu(b)\noutput c\n", NULL, 0);
+  oct_graph *g = rewritten(
+      HEAD "input x f32[1,2,3,4]\na = transpose(x) perm=0,2,3,1\nb = transpose(a) perm=0,3,1,2\nc = relu(b)\noutput c\n", NULL, 0);
   assert_int_equal(g->n_nodes, 1);
   oct_graph_destroy(g);
-  g = rewritten(HEAD "input x f32[1,2,3,4]\na = transpose(x) perm=0,2,3,1\nb = transpose(a) perm=0,2,3,1\nc = relu(b)\noutput c\noutput a\n", NULL, 0);
+  g = rewritten(HEAD
+                "input x f32[1,2,3,4]\na = transpose(x) perm=0,2,3,1\nb = transpose(a) perm=0,2,3,1\nc = relu(b)\noutput c\noutput a\n",
+                NULL, 0);
   assert_int_equal(count_ops(g, "transpose"), 2);
   oct_graph_destroy(g);
 }
 
 static void transposes_cancel_through_elementwise(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[1,2,3,4]\ninput y f32[1,2,3,4]\nconst two f32[] = 2\na = transpose(x) perm=0,2,3,1\nb = transpose(y) perm=0,2,3,1\n"
-                                "c = add(a, b)\nd = mul(c, two)\ne = relu(d)\nf = transpose(e) perm=0,3,1,2\noutput f\n",
-                           NULL, 0);
+  oct_graph *g = rewritten(
+      HEAD "input x f32[1,2,3,4]\ninput y f32[1,2,3,4]\nconst two f32[] = 2\na = transpose(x) perm=0,2,3,1\nb = transpose(y) perm=0,2,3,1\n"
+           "c = add(a, b)\nd = mul(c, two)\ne = relu(d)\nf = transpose(e) perm=0,3,1,2\noutput f\n",
+      NULL, 0);
   assert_int_equal(count_ops(g, "transpose"), 0);
   assert_int_equal(g->n_nodes, 3);
   oct_graph_destroy(g);
@@ -207,7 +230,10 @@ static void transposes_cancel_through_elementwise(void **state) {
   assert_non_null(g->outputs[0]->quant);
   oct_graph_destroy(g);
   /* a constant along the channels does not pass */
-  g = rewritten(HEAD "input x f32[1,2,3,4]\nconst k f32[2] = 1,2\na = transpose(x) perm=0,2,3,1\nc = add(a, k)\nf = transpose(c) perm=0,3,1,2\noutput f\n", NULL, 0);
+  g = rewritten(
+      HEAD
+      "input x f32[1,2,3,4]\nconst k f32[2] = 1,2\na = transpose(x) perm=0,2,3,1\nc = add(a, k)\nf = transpose(c) perm=0,3,1,2\noutput f\n",
+      NULL, 0);
   assert_int_equal(count_ops(g, "transpose"), 2);
   oct_graph_destroy(g);
 }
@@ -218,7 +244,8 @@ static void transposes_cancel_through_elementwise(void **state) {
 
 static void a_pair_becomes_parameters(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,4]\n" QP "r = relu(x)\nq = quantize(r, s, z)\nd = dequantize(q, s, z)\ny = exp(d)\noutput y\n", NULL, 0);
+  oct_graph *g = rewritten(
+      HEAD "input x f32[2,4]\n" QP "r = relu(x)\nq = quantize(r, s, z)\nd = dequantize(q, s, z)\ny = exp(d)\noutput y\n", NULL, 0);
   assert_int_equal(g->n_nodes, 2);
   const oct_quant *quant = oct_graph_find(g, "r")->quant;
   assert_int_equal(quant->dtype, OCT_U8);
@@ -228,7 +255,10 @@ static void a_pair_becomes_parameters(void **state) {
 
 static void a_float_input_carries_parameters(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,4]\n" QP "q = quantize(x, s, z)\nd = dequantize(q, s, z)\ny = exp(d)\nz2 = dequantize(q, s, z)\nw = add(y, z2)\noutput w\n", NULL, 0);
+  oct_graph *g =
+      rewritten(HEAD "input x f32[2,4]\n" QP
+                     "q = quantize(x, s, z)\nd = dequantize(q, s, z)\ny = exp(d)\nz2 = dequantize(q, s, z)\nw = add(y, z2)\noutput w\n",
+                NULL, 0);
   assert_int_equal(g->n_nodes, 2);
   assert_non_null(g->inputs[0]->quant);
   oct_graph_destroy(g);
@@ -236,14 +266,16 @@ static void a_float_input_carries_parameters(void **state) {
 
 static void other_float_users_keep_the_float(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,4]\n" QP "r = relu(x)\nq = quantize(r, s, z)\nd = dequantize(q, s, z)\ny = add(d, r)\noutput y\n", NULL, 0);
+  oct_graph *g = rewritten(
+      HEAD "input x f32[2,4]\n" QP "r = relu(x)\nq = quantize(r, s, z)\nd = dequantize(q, s, z)\ny = add(d, r)\noutput y\n", NULL, 0);
   assert_int_equal(count_ops(g, "identity"), 1);
   assert_int_equal(count_ops(g, "quantize") + count_ops(g, "dequantize"), 0);
   assert_null(oct_graph_find(g, "r")->quant);
   oct_graph_destroy(g);
   /* two different parameters on one value */
   g = rewritten(HEAD "input x f32[2,4]\nconst s2 f32[] = 0.5\n" QP
-                     "r = relu(x)\nq = quantize(r, s, z)\nd = dequantize(q, s, z)\nq2 = quantize(r, s2, z)\nd2 = dequantize(q2, s2, z)\ny = add(d, d2)\noutput y\n",
+                     "r = relu(x)\nq = quantize(r, s, z)\nd = dequantize(q, s, z)\nq2 = quantize(r, s2, z)\nd2 = dequantize(q2, s2, z)\ny "
+                     "= add(d, d2)\noutput y\n",
                 NULL, 0);
   assert_int_equal(count_ops(g, "identity"), 2);
   oct_graph_destroy(g);
@@ -255,7 +287,9 @@ static void outputs_keep_their_names(void **state) {
   assert_int_equal(g->n_nodes, 1);
   assert_non_null(g->outputs[0]->quant);
   oct_graph_destroy(g);
-  g = rewritten(HEAD "input x f32[2,4]\n" QP "q = quantize(x, s, z)\nd = dequantize(q, s, z)\ne = dequantize(q, s, z)\noutput d\noutput e\n", NULL, 0);
+  g = rewritten(HEAD "input x f32[2,4]\n" QP
+                     "q = quantize(x, s, z)\nd = dequantize(q, s, z)\ne = dequantize(q, s, z)\noutput d\noutput e\n",
+                NULL, 0);
   assert_int_equal(count_ops(g, "quantize") + count_ops(g, "dequantize"), 0);
   oct_graph_destroy(g);
 }
@@ -272,9 +306,11 @@ static void eight_bit_inputs_and_outputs_stay(void **state) {
 
 static void constants_become_quantized(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,3]\nconst w i8[2,3] = 1,-2,3,-4,5,-6\nconst ws f32[2] = 0.5,0.25\nconst b i32[2] = 7,-9\nconst bs f32[2] = 0.1,0.2\n"
-                                "wd = dequantize(w, ws) axis=0\nbd = dequantize(b, bs) axis=0\ny = gemm(x, wd, bd) transB=1\noutput y\n",
-                           NULL, 0);
+  oct_graph *g = rewritten(
+      HEAD
+      "input x f32[2,3]\nconst w i8[2,3] = 1,-2,3,-4,5,-6\nconst ws f32[2] = 0.5,0.25\nconst b i32[2] = 7,-9\nconst bs f32[2] = 0.1,0.2\n"
+      "wd = dequantize(w, ws) axis=0\nbd = dequantize(b, bs) axis=0\ny = gemm(x, wd, bd) transB=1\noutput y\n",
+      NULL, 0);
   assert_int_equal(g->n_nodes, 1);
   const oct_value *w = g->nodes[0]->inputs[1], *b = g->nodes[0]->inputs[2];
   assert_string_equal(w->name, "w");
@@ -288,7 +324,9 @@ static void constants_become_quantized(void **state) {
 
 static void unsigned_weights_around_128_become_signed(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,3]\nconst w u8[3,2] = 0,255,128,127,129,1\n" QP "wd = dequantize(w, s, z)\ny = matmul(x, wd)\noutput y\n", NULL, 0);
+  oct_graph *g = rewritten(HEAD "input x f32[2,3]\nconst w u8[3,2] = 0,255,128,127,129,1\n" QP
+                                "wd = dequantize(w, s, z)\ny = matmul(x, wd)\noutput y\n",
+                           NULL, 0);
   const oct_value *w = g->nodes[0]->inputs[1];
   const int8_t expected[6] = {-128, 127, 0, -1, 1, -127};
   assert_int_equal(w->tensor->dtype, OCT_I8);
@@ -299,9 +337,11 @@ static void unsigned_weights_around_128_become_signed(void **state) {
 
 static void one_constant_two_scales(void **state) {
   (void)state;
-  oct_graph *g = rewritten(HEAD "input x f32[2,2]\nconst w i8[2,2] = 1,2,3,4\nconst s f32[] = 0.5\nconst t f32[] = 0.25\n"
-                                "a = dequantize(w, s)\nb = dequantize(w, t)\nc = dequantize(w, s)\ny = matmul(x, a)\nz = matmul(y, b)\nv = matmul(z, c)\noutput v\n",
-                           NULL, 0);
+  oct_graph *g = rewritten(
+      HEAD
+      "input x f32[2,2]\nconst w i8[2,2] = 1,2,3,4\nconst s f32[] = 0.5\nconst t f32[] = 0.25\n"
+      "a = dequantize(w, s)\nb = dequantize(w, t)\nc = dequantize(w, s)\ny = matmul(x, a)\nz = matmul(y, b)\nv = matmul(z, c)\noutput v\n",
+      NULL, 0);
   assert_int_equal(g->n_nodes, 3);
   oct_value *first = g->nodes[0]->inputs[1], *second = g->nodes[1]->inputs[1], *third = g->nodes[2]->inputs[1];
   assert_ptr_equal(first->tensor, second->tensor); /* stored once */
@@ -314,15 +354,17 @@ static void one_constant_two_scales(void **state) {
 static void pairs_meet_through_movement(void **state) {
   (void)state;
   oct_graph *g = rewritten(HEAD "input x f32[1,2,3,4]\nconst shape i64[2] = 2,12\n" QP
-                                "r = relu(x)\nq = quantize(r, s, z)\nt = transpose(q) perm=0,2,3,1\nu = reshape(t, shape)\nd = dequantize(u, s, z)\ny = exp(d)\noutput y\n",
+                                "r = relu(x)\nq = quantize(r, s, z)\nt = transpose(q) perm=0,2,3,1\nu = reshape(t, shape)\nd = "
+                                "dequantize(u, s, z)\ny = exp(d)\noutput y\n",
                            NULL, 0);
   assert_int_equal(count_ops(g, "quantize") + count_ops(g, "dequantize"), 0);
   assert_int_equal(g->n_nodes, 4);
   assert_non_null(oct_graph_find(g, "r")->quant);
   assert_true(oct_quant_equal(oct_graph_find(g, "t")->quant, oct_graph_find(g, "r")->quant));
   oct_graph_destroy(g);
-  g = rewritten(HEAD "input x f32[1,2,4,4]\n" QP
-                     "r = relu(x)\nq = quantize(r, s, z)\nt = max_pool(q) kernel_shape=2,2\nd = dequantize(t, s, z)\ny = exp(d)\noutput y\n",
+  g = rewritten(HEAD
+                "input x f32[1,2,4,4]\n" QP
+                "r = relu(x)\nq = quantize(r, s, z)\nt = max_pool(q) kernel_shape=2,2\nd = dequantize(t, s, z)\ny = exp(d)\noutput y\n",
                 NULL, 0);
   assert_int_equal(count_ops(g, "quantize") + count_ops(g, "dequantize"), 0);
   oct_graph_destroy(g);
@@ -331,7 +373,9 @@ static void pairs_meet_through_movement(void **state) {
 static void pairs_that_must_stay(void **state) {
   (void)state;
   /* scales that differ; a scale that is an input */
-  oct_graph *g = rewritten(HEAD "input x f32[2,4]\nconst s2 f32[] = 0.5\n" QP "q = quantize(x, s, z)\nd = dequantize(q, s2, z)\ny = exp(d)\noutput y\n", NULL, 0);
+  oct_graph *g = rewritten(HEAD "input x f32[2,4]\nconst s2 f32[] = 0.5\n" QP
+                                "q = quantize(x, s, z)\nd = dequantize(q, s2, z)\ny = exp(d)\noutput y\n",
+                           NULL, 0);
   assert_int_equal(count_ops(g, "quantize"), 1);
   assert_int_equal(count_ops(g, "dequantize"), 1);
   oct_graph_destroy(g);
@@ -370,8 +414,10 @@ static void passes_can_be_turned_off(void **state) {
 
 static void allocation_failures(void **state) {
   (void)state;
-  const char *text = HEAD "input x f32[1,1,4,4]\nconst w f32[2,1,3,3] = 0.5\n" BN QP "c = conv(x, w)\ny = batch_normalization(c, g, be, m, v)\nq = quantize(y, s, z)\n"
-                          "d = dequantize(q, s, z)\ni = identity(d)\nt = transpose(i)\nu = transpose(t)\nr = relu(u)\nr2 = relu(u)\nk = add(r, r2)\noutput k\n";
+  const char *text = HEAD
+      "input x f32[1,1,4,4]\nconst w f32[2,1,3,3] = 0.5\n" BN QP
+      "c = conv(x, w)\ny = batch_normalization(c, g, be, m, v)\nq = quantize(y, s, z)\n"
+      "d = dequantize(q, s, z)\ni = identity(d)\nt = transpose(i)\nu = transpose(t)\nr = relu(u)\nr2 = relu(u)\nk = add(r, r2)\noutput k\n";
   octet_status status = OCTET_OUT_OF_MEMORY;
   for (int n = 0; status != OCTET_OK && n < 3000; n++) {
     oct_graph *g = parse(text);

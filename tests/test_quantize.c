@@ -341,8 +341,9 @@ static void strict_lists_what_cannot_be_integer(void **state) {
   oct_quantize_report_free(&r);
   oct_graph_destroy(q);
   oct_graph_destroy(g);
-  g = plain_net();
   oct_tensor_release(x);
+  oct_bundle_free(&weights);
+  g = plain_net();
   x = random_tensor(oct_shape_of(4, 4, 3, 10, 10), 0, 1);
   o.strict = true;
   q = quantized(g, &o, x, NULL);

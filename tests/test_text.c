@@ -156,7 +156,8 @@ static void parses_values(void **state) {
 
 static void words_are_names_too(void **state) {
   (void)state;
-  oct_graph *g = parse("octet 1\ninput input f32[2]\noutput = relu(input)\n\"_\" = relu(output)\ninf = relu(\"_\")\noutput output\noutput inf\n");
+  oct_graph *g =
+      parse("octet 1\ninput input f32[2]\noutput = relu(input)\n\"_\" = relu(output)\ninf = relu(\"_\")\noutput output\noutput inf\n");
   assert_int_equal(g->n_nodes, 3);
   assert_string_equal(g->outputs[0]->name, "output");
   assert_non_null(oct_graph_find(g, "_"));
@@ -166,13 +167,14 @@ static void words_are_names_too(void **state) {
 
 static void numbers_of_every_type(void **state) {
   (void)state;
-  oct_graph *g = parse("octet 1\n"
-                       "const a f32[4] = 0.1, inf, -inf, 1e-45\nconst b f64[2] = 0.1, 1e300\nconst c f16[2] = 65504, 6e-8\n"
-                       "const d bf16[1] = 3.140625\nconst e i8[2] = -128, 127\nconst f u8[1] = 255\nconst g u64[1] = 18446744073709551615\n"
-                       "const h i64[2] = -9223372036854775808, 9223372036854775807\nconst i bool[2] = true, 0\nconst j f32[] = nan\n"
-                       "const k f32[0] =\nconst l i32[2,3] = 7\nconst m u16[1] = 65535\nconst n u32[1] = 4294967295\nconst o i16[1] = -32768\n"
-                       "output a\noutput b\noutput c\noutput d\noutput e\noutput f\noutput g\noutput h\noutput i\noutput j\noutput k\noutput l\n"
-                       "output m\noutput n\noutput o\n");
+  oct_graph *g =
+      parse("octet 1\n"
+            "const a f32[4] = 0.1, inf, -inf, 1e-45\nconst b f64[2] = 0.1, 1e300\nconst c f16[2] = 65504, 6e-8\n"
+            "const d bf16[1] = 3.140625\nconst e i8[2] = -128, 127\nconst f u8[1] = 255\nconst g u64[1] = 18446744073709551615\n"
+            "const h i64[2] = -9223372036854775808, 9223372036854775807\nconst i bool[2] = true, 0\nconst j f32[] = nan\n"
+            "const k f32[0] =\nconst l i32[2,3] = 7\nconst m u16[1] = 65535\nconst n u32[1] = 4294967295\nconst o i16[1] = -32768\n"
+            "output a\noutput b\noutput c\noutput d\noutput e\noutput f\noutput g\noutput h\noutput i\noutput j\noutput k\noutput l\n"
+            "output m\noutput n\noutput o\n");
   const float *a = oct_graph_find(g, "a")->tensor->data;
   assert_true(a[0] == 0.1f && a[1] == INFINITY && a[2] == -INFINITY && a[3] == 0x1p-149f);
   assert_true(((double *)oct_graph_find(g, "b")->tensor->data)[1] == 1e300);
@@ -206,8 +208,10 @@ static void every_float_reads_back(void **state) {
 static void round_trips(void **state) {
   (void)state;
   static const char *const texts[] = {
-      "octet 1\ninput x f32[N,1,8,8]\nweights w\nc = conv(x, first.weight) kernel_shape=3,3\nquant c u8 scale=1e-3 zero_point=7\nobserved c\noutput c f32[N,2,?,?]\n",
-      "octet 1\ngraph \"with \\\"quotes\\\" \\x01\"\nmetadata \"a key\" \"two\\nlines\"\ninput \"7\" f32[?,\"batch size\"]\n\"a/b c\" = relu(\"7\") as \"/node 1\"\noutput \"a/b c\"\n",
+      "octet 1\ninput x f32[N,1,8,8]\nweights w\nc = conv(x, first.weight) kernel_shape=3,3\nquant c u8 scale=1e-3 zero_point=7\nobserved "
+      "c\noutput c f32[N,2,?,?]\n",
+      "octet 1\ngraph \"with \\\"quotes\\\" \\x01\"\nmetadata \"a key\" \"two\\nlines\"\ninput \"7\" f32[?,\"batch size\"]\n\"a/b c\" = "
+      "relu(\"7\") as \"/node 1\"\noutput \"a/b c\"\n",
       "octet 1\ninput x f32\ny = relu(x)\ntype y f32[?,3]\noutput y\n",
       "octet 1\ninput x f32[2,2]\nvariable s f32[2,2] = 1,2,3,4\nvariable t f32[2,2] = none\ny = add(x, s)\nz = add(y, t)\noutput z\n",
       "octet 1\ninput x f32[4,3]\nweights w\nconst w i8[3,2] = 1,2,3,4,5,6\nquant w i8 axis=1 scale=0.5,0.25\ny = matmul(x, w)\noutput y\n",
@@ -223,7 +227,8 @@ static void round_trips(void **state) {
 static void long_lists_go_to_the_arrays(void **state) {
   (void)state;
   oct_graph *g = parse("octet 1\ninput x f32[2,17]\nconst w f32[17] = 3\nconst q i8[17,1] = 5\nquant q i8 axis=0 scale=0.5 zero_point=1\n"
-                       "const s i8[16] = 1\nquant s i8 scale=0.5\nconst \"q:scale\" f32[] = 1\na = add(x, w)\nm = matmul(a, q)\no = add(m, \"q:scale\")\noutput o\noutput s\n");
+                       "const s i8[16] = 1\nquant s i8 scale=0.5\nconst \"q:scale\" f32[] = 1\na = add(x, w)\nm = matmul(a, q)\no = add(m, "
+                       "\"q:scale\")\noutput o\noutput s\n");
   oct_graph_find(g, "q")->quant->zero_point[3] = -1;
   oct_bundle arrays;
   char *text = print(g, &arrays);
@@ -270,10 +275,13 @@ static void messages_say_where_and_what(void **state) {
       {"", OCTET_FORMAT, "line 1, column 1: expected \"octet 1\""},
       {"octet 2\n", OCTET_FORMAT, "line 1, column 7: version 2"},
       {"octet 1\ninput x f32[1]\ny = rellu(x)\n", OCTET_FORMAT, "line 3, column 5: unknown operator \"rellu\"; did you mean \"relu\""},
-      {"octet 1\ninput x f32[1]\ny = foo(x)\nz = bar(y)\nv = foo(z)\n", OCTET_FORMAT, "unknown in all: \"foo\" (2 times), \"bar\" (1 time)"},
-      {"octet 1\ninput x f32[1,1,4,4]\nweights w\ny = conv(x, first.weight) stride=2,2\n", OCTET_FORMAT, "line 4, column 27: conv has no attribute \"stride\"; did you mean \"strides\"?; it knows: auto_pad"},
+      {"octet 1\ninput x f32[1]\ny = foo(x)\nz = bar(y)\nv = foo(z)\n", OCTET_FORMAT,
+       "unknown in all: \"foo\" (2 times), \"bar\" (1 time)"},
+      {"octet 1\ninput x f32[1,1,4,4]\nweights w\ny = conv(x, first.weight) stride=2,2\n", OCTET_FORMAT,
+       "line 4, column 27: conv has no attribute \"stride\"; did you mean \"strides\"?; it knows: auto_pad"},
       {"octet 1\ninput x f32[1]\ny = relu(x) alpha=1\n", OCTET_FORMAT, "relu has no attribute \"alpha\"; it has none"},
-      {"octet 1\ninput image f32[1]\ny = relu(imag)\n", OCTET_FORMAT, "line 3, column 10: \"imag\" is not defined above; did you mean \"image\"?"},
+      {"octet 1\ninput image f32[1]\ny = relu(imag)\n", OCTET_FORMAT,
+       "line 3, column 10: \"imag\" is not defined above; did you mean \"image\"?"},
       {"octet 1\ninput x f32[1]\ninput x f32[1]\n", OCTET_FORMAT, "line 3, column 7: \"x\" is defined twice"},
       {"octet 1\ninput x f32[1]\nx = relu(x)\n", OCTET_FORMAT, "defined twice"},
       {"octet 1\ninput x f32[1]\ny = relu(y)\n", OCTET_FORMAT, "depends on itself"},
@@ -319,8 +327,9 @@ static void messages_say_where_and_what(void **state) {
 /* Every prefix of a text, and every text with one byte changed, is read or refused, never worse. */
 static void damaged_texts(void **state) {
   (void)state;
-  const char *text = "octet 1\nweights \"w\"\ninput x f32[N,1,8,8]\nquant x u8 scale=0.5\nconst b f32[2] = 1,-2.5e-3\n"
-                     "c, _ = conv(x, first.weight, b) pads=1,1,1,1 as \"n\\x41\"\nr = relu(c)\nquant r u8 axis=1 scale=[1,2]\noutput r f32[N,2,?,?]\n";
+  const char *text =
+      "octet 1\nweights \"w\"\ninput x f32[N,1,8,8]\nquant x u8 scale=0.5\nconst b f32[2] = 1,-2.5e-3\n"
+      "c, _ = conv(x, first.weight, b) pads=1,1,1,1 as \"n\\x41\"\nr = relu(c)\nquant r u8 axis=1 scale=[1,2]\noutput r f32[N,2,?,?]\n";
   size_t length = strlen(text);
   for (size_t n = 0; n <= length; n++) {
     oct_graph *graph;
@@ -342,7 +351,8 @@ static void damaged_texts(void **state) {
 
 static void failing_allocations(void **state) {
   (void)state;
-  const char *text = "octet 1\nweights w\ninput x f32[N,1,8,8]\nconst b f32[2] = 1,2\nc = conv(x, first.weight, b) pads=1,1,1,1\nquant c u8 scale=2\noutput c\n";
+  const char *text = "octet 1\nweights w\ninput x f32[N,1,8,8]\nconst b f32[2] = 1,2\nc = conv(x, first.weight, b) pads=1,1,1,1\nquant c "
+                     "u8 scale=2\noutput c\n";
   octet_status status = OCTET_OUT_OF_MEMORY;
   for (int n = 0; status != OCTET_OK && n < 2000; n++) {
     oct_graph *graph;

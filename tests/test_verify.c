@@ -25,7 +25,8 @@ static int teardown(void **state) {
   return 0;
 }
 
-static const char *const text = "octet 1\ninput x f32[1,2,4,4]\nconst w f32[3,2,1,1] = 0.5\nconst b f32[3] = 1,2,3\nc = conv(x, w, b) strides=2,2\nquant c u8 scale=0.5\n"
+static const char *const text = "octet 1\ninput x f32[1,2,4,4]\nconst w f32[3,2,1,1] = 0.5\nconst b f32[3] = 1,2,3\nc = conv(x, w, b) "
+                                "strides=2,2\nquant c u8 scale=0.5\n"
                                 "r = relu(c)\ns = relu(r)\noutput s\n";
 
 static oct_graph *sound(void) {

@@ -68,11 +68,12 @@ static octet_status run_loops(octet_context *ctx, const void *params, size_t beg
   (void)ctx, (void)workspace;
   const convert_params *p = params;
   int inner = p->loops.rank - 1;
+  oct_loops_cursor at;
+  oct_loops_start(&p->loops, begin, 2, &at);
   for (size_t r = begin; r < end; r++) {
-    int64_t offset[2];
-    oct_loops_row(&p->loops, r, 2, offset);
-    convert_run(p, p->loops.count[inner], p->from + offset[1] * (int64_t)p->from_size, p->loops.stride[1][inner],
-                p->to + offset[0] * (int64_t)p->to_size, p->loops.stride[0][inner]);
+    convert_run(p, p->loops.count[inner], p->from + at.offset[1] * (int64_t)p->from_size, p->loops.stride[1][inner],
+                p->to + at.offset[0] * (int64_t)p->to_size, p->loops.stride[0][inner]);
+    oct_loops_next(&p->loops, 2, &at);
   }
   return OCTET_OK;
 }

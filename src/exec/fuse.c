@@ -9,7 +9,7 @@ unsigned oct_fuse_kind_parse(const char *name) {
   static const struct {
     const char *name;
     unsigned kind;
-  } kinds[] = {{"residual", OCT_FUSE_RESIDUAL}, {"activation", OCT_FUSE_ACTIVATION}, {"table", OCT_FUSE_TABLE}, {"all", OCT_FUSE_ALL}};
+  } kinds[] = {{"residual", OCT_FUSE_RESIDUAL}, {"activation", OCT_FUSE_ACTIVATION}, {"table", OCT_FUSE_TABLE}, {"bias", OCT_FUSE_BIAS}, {"all", OCT_FUSE_ALL}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, name) == 0) return kinds[i].kind;
   return 0;
@@ -27,6 +27,19 @@ static const oct_value *residual_of(const oct_node *user, const oct_value *value
   const oct_value *other = user->inputs[user->inputs[0] == value];
   if (other == value || other->kind == OCT_CONSTANT || !other->has_shape || !value->has_shape) return NULL;
   return oct_shape_equal(&other->shape, &value->shape) && oct_shape_equal(&user->outputs[0]->shape, &value->shape) ? other : NULL;
+}
+
+/* A constant per output channel that `user` adds to what a node without bias and with constant weights makes of floats; else NULL. (After 8-bit
+ * inputs a bias is rounded to the accumulator's units: there the sum stays a step of its own.) */
+static const oct_value *bias_of(const oct_node *root, const oct_node *user, const oct_value *value) {
+  if (!oct_node_has(user, OCT_TRAIT_ADD) || user->n_inputs != 2 || value != root->outputs[0] || !value->has_shape) return NULL;
+  const oct_value *bias = user->inputs[user->inputs[0] == value];
+  if (!oct_constant_of(bias) || bias->quant || bias->tensor->dtype != OCT_F32 || !oct_shape_equal(&user->outputs[0]->shape, &value->shape)) return NULL;
+  if (root->n_inputs < 2 || !oct_constant_of(root->inputs[1]) || (root->n_inputs > 2 && root->inputs[2]) || root->inputs[0]->quant) return NULL;
+  int rank = value->shape.rank, axis = oct_node_has(root, OCT_TRAIT_CHANNELS_LAST) ? 1 : rank - 1, at = axis - rank + bias->shape.rank;
+  int64_t count = oct_shape_count(&bias->shape);
+  if (count == 1) return bias;
+  return at >= 0 && bias->shape.dim[at] == count && value->shape.dim[axis] == count ? bias : NULL;
 }
 
 static bool is_clamp(const oct_node *user, float *low, float *high) {
@@ -58,8 +71,10 @@ static void fuse_from(fuser *f, oct_node *root, unsigned kinds) {
     oct_node *user = oct_only_user(f->uses, value);
     float low, high;
     if (!user || f->map->root[user->id]) break;
-    const oct_value *residual = residual_of(user, value);
-    if (residual && !fusion->residual && !fusion->has_clamp && (kinds & OCT_FUSE_RESIDUAL)) {
+    const oct_value *residual = residual_of(user, value), *bias = bias_of(root, user, value);
+    if (bias && (kinds & OCT_FUSE_BIAS)) {
+      fusion->bias = bias;
+    } else if (residual && !fusion->residual && !fusion->has_clamp && (kinds & OCT_FUSE_RESIDUAL)) {
       fusion->residual = residual;
     } else if ((kinds & OCT_FUSE_ACTIVATION) && is_clamp(user, &low, &high)) {
       fusion->low = oct_clamp_f32(fusion->low, low, high);

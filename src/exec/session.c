@@ -78,7 +78,8 @@ static octet_status build(oct_session *s, const oct_graph *graph, const oct_sess
     cache = oct_packed_retain(o->cache);
   else
     OCT_TRY(oct_packed_create(ctx, &cache));
-  octet_status status = oct_plan_make(ctx, s->graph, o->isa_mask ? o->isa_mask : ctx->isa_mask, oct_graph_profile(s->graph), o->fuse_kinds, cache, &s->plan);
+  uint32_t isa_mask = (o->isa_mask ? o->isa_mask : ctx->isa_mask) | (o->exact_float ? OCT_EXACT_FLOAT : 0);
+  octet_status status = oct_plan_make(ctx, s->graph, isa_mask, oct_graph_profile(s->graph), o->fuse_kinds, cache, &s->plan);
   oct_packed_release(cache);
   if (status != OCTET_OK) return status;
   s->workers = ctx->threads > 1 ? ctx->threads : 1;

@@ -18,6 +18,7 @@ typedef struct oct_session_options {
   size_t n_bound;
   uint32_t isa_mask;       /* 0: the context's */
   unsigned fuse_kinds;     /* what may be fused (OCT_FUSE_ALL usually) */
+  bool exact_float;        /* no float kernel that is flagged approximate */
   oct_packed_cache *cache; /* NULL: a private one */
 } oct_session_options;
 

@@ -29,7 +29,7 @@ static octet_status read_npy(octet_context *ctx, const char *path, oct_bundle *o
 static const struct {
   const char *suffix;
   octet_status (*read)(octet_context *ctx, const char *path, oct_bundle *out);
-} weight_formats[] = {{".npz", oct_npz_read},   {".npy", read_npy},      {".pth", oct_torch_read}, {".pt", oct_torch_read},
+} weight_formats[] = {{".npz", oct_npz_read},  {".npy", read_npy},       {".pth", oct_torch_read}, {".pt", oct_torch_read},
                       {".th", oct_torch_read}, {".bin", oct_torch_read}, {".tar", oct_torch_read}, {NULL, NULL}};
 
 octet_status oct_weights_read(octet_context *ctx, const char *path, oct_bundle *out) {
@@ -41,7 +41,8 @@ octet_status oct_weights_read(octet_context *ctx, const char *path, oct_bundle *
   bool torch = oct_torch_is(oct_file_bytes(file));
   oct_file_close(file);
   if (torch) return oct_torch_read(ctx, path, out);
-  return oct_fail(ctx, OCTET_UNSUPPORTED, "%s: no weights file that is known; known are .npz, .npy and PyTorch's .pth, .pt, .th, .bin", path);
+  return oct_fail(ctx, OCTET_UNSUPPORTED, "%s: no weights file that is known; known are .npz, .npy and PyTorch's .pth, .pt, .th, .bin",
+                  path);
 }
 
 /* ---- Reading ------------------------------------------------------------------------------------------------- */
@@ -82,14 +83,16 @@ static octet_status read_text(octet_context *ctx, const char *path, const char *
   return status;
 }
 
-static octet_status read_graph(octet_context *ctx, const char *path, const char *weights_path, const oct_onnx_options *options, oct_graph **out) {
+static octet_status read_graph(octet_context *ctx, const char *path, const char *weights_path, const oct_onnx_options *options,
+                               oct_graph **out) {
   if (oct_path_has_suffix(path, ".onnx")) return oct_onnx_read(ctx, path, options, out);
   if (oct_path_has_suffix(path, ".oct")) return read_text(ctx, path, weights_path, out);
   if (oct_path_has_suffix(path, ".tflite"))
     return oct_fail(ctx, OCTET_UNSUPPORTED, "%s: TensorFlow Lite models come in a later version; convert the model to .onnx for now", path);
   for (size_t i = 0; weight_formats[i].suffix; i++)
     if (oct_path_has_suffix(path, weight_formats[i].suffix))
-      return oct_fail(ctx, OCTET_UNSUPPORTED, "%s: holds weights, but no network; give the network as .oct or .onnx and this file with --weights", path);
+      return oct_fail(ctx, OCTET_UNSUPPORTED,
+                      "%s: holds weights, but no network; give the network as .oct or .onnx and this file with --weights", path);
   return oct_fail(ctx, OCTET_UNSUPPORTED, "%s: no model file that is known; known are .onnx and .oct", path);
 }
 
@@ -104,7 +107,8 @@ static octet_status apply_file(octet_context *ctx, oct_graph *graph, const char 
   return status;
 }
 
-octet_status oct_model_read_with(octet_context *ctx, const char *path, const char *weights_path, const oct_onnx_options *options, oct_graph **out) {
+octet_status oct_model_read_with(octet_context *ctx, const char *path, const char *weights_path, const oct_onnx_options *options,
+                                 oct_graph **out) {
   *out = NULL;
   octet_status status = read_graph(ctx, path, weights_path, options, out);
   if (status == OCTET_OK && weights_path) status = apply_file(ctx, *out, weights_path);
@@ -131,7 +135,8 @@ static char *arrays_path(octet_context *ctx, const char *path) {
 }
 
 /* The text waits in its temporary file until the arrays are in place. */
-static octet_status write_files(octet_context *ctx, const char *path, const oct_strbuf *text, const char *npz_path, const oct_bundle *arrays) {
+static octet_status write_files(octet_context *ctx, const char *path, const oct_strbuf *text, const char *npz_path,
+                                const oct_bundle *arrays) {
   oct_writer *writer;
   OCT_TRY(oct_writer_open(ctx, path, &writer));
   octet_status status = oct_writer_put(writer, text->text, text->length);
@@ -158,6 +163,7 @@ static octet_status write_text(octet_context *ctx, const oct_graph *graph, const
 octet_status oct_model_write(octet_context *ctx, const oct_graph *graph, const char *path) {
   if (oct_path_has_suffix(path, ".onnx")) return oct_onnx_write(ctx, graph, path);
   if (oct_path_has_suffix(path, ".oct")) return write_text(ctx, graph, path);
-  if (oct_path_has_suffix(path, ".tflite")) return oct_fail(ctx, OCTET_UNSUPPORTED, "%s: writing TensorFlow Lite models comes in a later version", path);
+  if (oct_path_has_suffix(path, ".tflite"))
+    return oct_fail(ctx, OCTET_UNSUPPORTED, "%s: writing TensorFlow Lite models comes in a later version", path);
   return oct_fail(ctx, OCTET_UNSUPPORTED, "%s: the suffix says no format that can be written; known are .onnx and .oct", path);
 }

@@ -1,6 +1,6 @@
 /* PyTorch's quantized state dicts: which activation a module's scale and zero_point belong to. The weights are on the graph already.
- * Rules in model.h. Source: the state dicts of torch.nn.quantized (Conv2d, Linear, Quantize) and of torch.nn.intrinsic.quantized (ConvReLU2d), whose
- * output is quint8 and is rounded after the ReLU.
+ * Rules in model.h. Source: the state dicts of torch.nn.quantized (Conv2d, Linear, Quantize) and of torch.nn.intrinsic.quantized
+ * (ConvReLU2d), whose output is quint8 and is rounded after the ReLU.
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -13,7 +13,8 @@ static bool ends_with(const char *text, const char *ending) {
 }
 
 bool oct_is_torch_state(const char *name) {
-  static const char *const endings[] = {".scale", ".zero_point", ".num_batches_tracked", ".min_val", ".max_val", ".min_vals", ".max_vals", NULL};
+  static const char *const endings[] = {".scale",    ".zero_point", ".num_batches_tracked", ".min_val", ".max_val", ".min_vals",
+                                        ".max_vals", NULL};
   for (size_t i = 0; endings[i]; i++)
     if (ends_with(name, endings[i])) return true;
   return false;
@@ -27,7 +28,8 @@ typedef struct state {
 } state;
 
 /* The tensor MODULE + ending. */
-static octet_status find_part(state *s, const char *module, size_t length, const char *ending, const oct_named_tensor **item, oct_value **value) {
+static octet_status find_part(state *s, const char *module, size_t length, const char *ending, const oct_named_tensor **item,
+                              oct_value **value) {
   size_t more = strlen(ending);
   char *name = oct_alloc(s->ctx, length + more + 1, 1);
   if (!name) return OCTET_OUT_OF_MEMORY;
@@ -49,9 +51,11 @@ static octet_status set_params(state *s, oct_value *v, double scale, double zero
   float scale_f = (float)scale;
   int32_t zero = (int32_t)zero_point;
   if (!isfinite(scale_f) || scale_f <= 0 || zero_point < 0 || zero_point > 255)
-    return oct_fail(s->ctx, OCTET_DATA, "the checkpoint gives value \"%s\" scale %g and zero point %g, which are no parameters of 8-bit values", v->name, scale,
+    return oct_fail(s->ctx, OCTET_DATA,
+                    "the checkpoint gives value \"%s\" scale %g and zero point %g, which are no parameters of 8-bit values", v->name, scale,
                     zero_point);
-  return oct_value_set_quant(s->ctx, s->graph, v, &(oct_quant){.dtype = OCT_U8, .axis = -1, .count = 1, .scale = &scale_f, .zero_point = &zero});
+  return oct_value_set_quant(s->ctx, s->graph, v,
+                             &(oct_quant){.dtype = OCT_U8, .axis = -1, .count = 1, .scale = &scale_f, .zero_point = &zero});
 }
 
 /* Output of the node that uses the weights, behind the clamp (ReLU) that alone follows it; NULL when no node does. */
@@ -103,13 +107,15 @@ static octet_status pass_on(state *s) {
     const oct_node *node = s->graph->nodes[i];
     const oct_value *x = node->n_inputs ? node->inputs[0] : NULL;
     oct_value *y = node->n_outputs ? node->outputs[0] : NULL;
-    if (!x || !y || !x->quant || x->quant->axis >= 0 || x->kind == OCT_CONSTANT || y->quant || y->dtype != OCT_F32 || !keeps_params(node)) continue;
+    if (!x || !y || !x->quant || x->quant->axis >= 0 || x->kind == OCT_CONSTANT || y->quant || y->dtype != OCT_F32 || !keeps_params(node))
+      continue;
     OCT_TRY(oct_value_set_quant(s->ctx, s->graph, y, x->quant));
   }
   return OCTET_OK;
 }
 
-static octet_status quantize_bias(state *s, const oct_tensor *bias, const oct_quant *input, const oct_quant *weight, oct_tensor **out, bool *fits) {
+static octet_status quantize_bias(state *s, const oct_tensor *bias, const oct_quant *input, const oct_quant *weight, oct_tensor **out,
+                                  bool *fits) {
   oct_shape shape = bias->shape;
   OCT_TRY(oct_tensor_create(s->ctx, OCT_I32, &shape, out));
   int64_t count = oct_shape_count(&shape);
@@ -128,7 +134,8 @@ static octet_status set_bias(state *s, oct_node *node, oct_tensor *tensor) {
   const oct_quant *input = node->inputs[0]->quant, *weight = node->inputs[1]->quant;
   oct_value *bias = node->inputs[2];
   bool per_channel = weight->count > 1;
-  oct_quant *quant = oct_quant_create(s->ctx, &s->graph->region, OCT_I32, per_channel ? 0 : -1, per_channel ? weight->count : 1, NULL, NULL);
+  oct_quant *quant =
+      oct_quant_create(s->ctx, &s->graph->region, OCT_I32, per_channel ? 0 : -1, per_channel ? weight->count : 1, NULL, NULL);
   if (!quant) {
     oct_tensor_release(tensor);
     return OCTET_OUT_OF_MEMORY;
@@ -148,7 +155,8 @@ static octet_status quantize_biases(state *s) {
     if (!oct_node_has(node, OCT_TRAIT_ACCUMULATES) || node->n_inputs < 3 || !node->inputs[0] || !node->inputs[1]) continue;
     const oct_quant *input = node->inputs[0]->quant, *weight = node->inputs[1]->quant;
     const oct_tensor *bias = oct_constant_of(node->inputs[2]);
-    if (!input || input->axis >= 0 || !weight || !bias || node->inputs[2]->quant || bias->dtype != OCT_F32 || bias->shape.rank != 1) continue;
+    if (!input || input->axis >= 0 || !weight || !bias || node->inputs[2]->quant || bias->dtype != OCT_F32 || bias->shape.rank != 1)
+      continue;
     if (weight->count > 1 && weight->count != bias->shape.dim[0]) continue;
     oct_tensor *tensor = NULL;
     bool fits;
@@ -170,7 +178,8 @@ static octet_status apply_all(state *s) {
   oct_value *input = plain_input(s->graph);
   if (input) {
     oct_warn(s->ctx,
-             "the checkpoint holds no parameters for input \"%s\": it is rounded to whole numbers (scale 1, zero point 0), as quantize_per_tensor(x, 1, 0) does; "
+             "the checkpoint holds no parameters for input \"%s\": it is rounded to whole numbers (scale 1, zero point 0), as "
+             "quantize_per_tensor(x, 1, 0) does; "
              "a quant statement in the .oct text states others",
              input->name);
     OCT_TRY(set_params(s, input, 1, 0));

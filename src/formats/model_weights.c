@@ -64,7 +64,8 @@ typedef struct lists {
   listing graph_only, checkpoint_only, misfits;
 } lists;
 
-static octet_status match_constants(octet_context *ctx, oct_graph *graph, const oct_bundle *bundle, bool *taken, oct_weights_report *report, lists *l) {
+static octet_status match_constants(octet_context *ctx, oct_graph *graph, const oct_bundle *bundle, bool *taken, oct_weights_report *report,
+                                    lists *l) {
   for (size_t i = 0; i < graph->n_values; i++) {
     oct_value *v = graph->values[i];
     if (v->kind != OCT_CONSTANT) continue;
@@ -109,7 +110,8 @@ octet_status oct_model_apply_weights(octet_context *ctx, oct_graph *graph, const
   warn_list(ctx, &l.checkpoint_only, "tensor(s) of the checkpoint have no constant of that name in the graph");
   if (status != OCTET_OK) return status;
   if (report->matched == 0)
-    return oct_fail(ctx, OCTET_DATA, "none of the checkpoint's %zu tensors has the name and shape of a constant in the graph", bundle->count);
+    return oct_fail(ctx, OCTET_DATA, "none of the checkpoint's %zu tensors has the name and shape of a constant in the graph",
+                    bundle->count);
   return oct_model_apply_quantized_state(ctx, graph, bundle);
 }
 

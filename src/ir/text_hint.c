@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "ir/text_lex.h"
 
-#define LONGEST 63        /* names beyond are not compared */
-#define MOST 20000        /* candidates that are looked at */
+#define LONGEST 63 /* names beyond are not compared */
+#define MOST 20000 /* candidates that are looked at */
 #define SUGGESTIONS 3
 
 static int least(int a, int b) { return a < b ? a : b; }
@@ -19,7 +19,8 @@ static int distance(const char *a, const char *b) {
     for (int j = 1; j <= n; j++) {
       bool same = lower(a[i - 1]) == lower(b[j - 1]);
       now[j] = least(least(above[j] + 1, now[j - 1] + 1), above[j - 1] + !same);
-      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1])) now[j] = least(now[j], before[j - 2] + 1);
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
+        now[j] = least(now[j], before[j - 2] + 1);
     }
     int *free_row = before;
     before = above, above = now, now = free_row;
@@ -49,6 +50,7 @@ void oct_text_hint(oct_strbuf *out, const char *name, oct_candidate_fn next, con
     best[at] = candidate;
     far[at] = d;
   }
-  for (int i = 0; i < count; i++) oct_strbuf_printf(out, "%s\"%.80s\"", i == 0 ? "; did you mean " : i + 1 < count ? ", " : " or ", best[i]);
+  for (int i = 0; i < count; i++)
+    oct_strbuf_printf(out, "%s\"%.80s\"", i == 0 ? "; did you mean " : i + 1 < count ? ", " : " or ", best[i]);
   if (count) oct_strbuf_puts(out, "?");
 }

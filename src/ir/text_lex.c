@@ -48,10 +48,10 @@ octet_status oct_text_fail(octet_context *ctx, const oct_token *at, const char *
 
 const char *oct_token_describe(const oct_token *token, char text[96]) {
   switch (token->kind) {
-  case OCT_TOKEN_END: return "the end of the text";
-  case OCT_TOKEN_NEWLINE: return "the end of the line";
-  case OCT_TOKEN_PUNCTUATION: snprintf(text, 96, "'%c'", token->punctuation); break;
-  default: snprintf(text, 96, "\"%.80s\"", token->text);
+    case OCT_TOKEN_END: return "the end of the text";
+    case OCT_TOKEN_NEWLINE: return "the end of the line";
+    case OCT_TOKEN_PUNCTUATION: snprintf(text, 96, "'%c'", token->punctuation); break;
+    default: snprintf(text, 96, "\"%.80s\"", token->text);
   }
   return text;
 }
@@ -85,22 +85,24 @@ static void skip_space(oct_lexer *lexer) {
   }
 }
 
-static int hex_digit(char c) { return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex_digit(char c) {
+  return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
 
 /* The character behind a backslash; 0 when there is no such escape. Moves past it. */
 static char unescape(oct_lexer *lexer) {
   char c = lexer->at < lexer->end ? *lexer->at++ : 0;
   switch (c) {
-  case '"':
-  case '\\': return c;
-  case 'n': return '\n';
-  case 't': return '\t';
-  case 'r': return '\r';
-  case 'x':
-    if (lexer->end - lexer->at < 2 || hex_digit(lexer->at[0]) < 0 || hex_digit(lexer->at[1]) < 0) return 0;
-    lexer->at += 2;
-    return (char)(hex_digit(lexer->at[-2]) * 16 + hex_digit(lexer->at[-1]));
-  default: return 0;
+    case '"':
+    case '\\': return c;
+    case 'n': return '\n';
+    case 't': return '\t';
+    case 'r': return '\r';
+    case 'x':
+      if (lexer->end - lexer->at < 2 || hex_digit(lexer->at[0]) < 0 || hex_digit(lexer->at[1]) < 0) return 0;
+      lexer->at += 2;
+      return (char)(hex_digit(lexer->at[-2]) * 16 + hex_digit(lexer->at[-1]));
+    default: return 0;
   }
 }
 
@@ -108,13 +110,15 @@ static octet_status lex_string(oct_lexer *lexer, oct_token *out) {
   const char *close = ++lexer->at;
   while (close < lexer->end && *close != '"' && *close != '\n') close += *close == '\\' && close + 1 < lexer->end ? 2 : 1;
   if (close >= lexer->end || *close != '"') return oct_text_fail(lexer->ctx, out, "the quoted name is not closed on this line");
-  if (close - lexer->at > OCT_TEXT_NAME_MAX) return oct_text_fail(lexer->ctx, out, "the quoted name is longer than %d bytes", OCT_TEXT_NAME_MAX);
+  if (close - lexer->at > OCT_TEXT_NAME_MAX)
+    return oct_text_fail(lexer->ctx, out, "the quoted name is longer than %d bytes", OCT_TEXT_NAME_MAX);
   char *text = oct_region_alloc(lexer->ctx, lexer->region, (size_t)(close - lexer->at) + 1, 1);
   if (!text) return OCTET_OUT_OF_MEMORY;
   out->text = text;
   while (lexer->at < close) {
     char c = *lexer->at++;
-    if (c == '\\' && !(c = unescape(lexer))) return oct_text_fail(lexer->ctx, out, "unknown escape in a quoted name; known are \\\" \\\\ \\n \\r \\t \\xHH");
+    if (c == '\\' && !(c = unescape(lexer)))
+      return oct_text_fail(lexer->ctx, out, "unknown escape in a quoted name; known are \\\" \\\\ \\n \\r \\t \\xHH");
     if (!c) return oct_text_fail(lexer->ctx, out, "a zero byte in a quoted name");
     *text++ = c;
   }
@@ -136,7 +140,8 @@ static bool continues_number(char c) { return is_digit(c) || is_letter(c) || c =
 /* Starts a number: a digit, or a sign or point that something numeric follows. */
 static bool starts_number(const oct_lexer *lexer) {
   char c = *lexer->at, next = lexer->at + 1 < lexer->end ? lexer->at[1] : 0;
-  return is_digit(c) || ((c == '-' || c == '+') && (is_digit(next) || next == '.' || next == 'i' || next == 'n')) || (c == '.' && is_digit(next));
+  return is_digit(c) || ((c == '-' || c == '+') && (is_digit(next) || next == '.' || next == 'i' || next == 'n')) ||
+         (c == '.' && is_digit(next));
 }
 
 static octet_status lex_punctuation(oct_lexer *lexer, oct_token *out) {

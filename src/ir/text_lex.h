@@ -6,9 +6,9 @@
 #include "base/strbuf.h"
 #include "ir/op.h"
 
-#define OCT_TEXT_INLINE_MAX 16      /* longer lists live in the weights file */
-#define OCT_TEXT_NAME_MAX 65536     /* bytes of a name or string */
-#define OCT_TEXT_NUMBER_MAX 120     /* characters of a number */
+#define OCT_TEXT_INLINE_MAX 16  /* longer lists live in the weights file */
+#define OCT_TEXT_NAME_MAX 65536 /* bytes of a name or string */
+#define OCT_TEXT_NUMBER_MAX 120 /* characters of a number */
 
 typedef enum oct_token_kind {
   OCT_TOKEN_END,
@@ -47,7 +47,8 @@ static inline bool oct_token_is(const oct_token *token, char punctuation) {
 }
 static inline bool oct_token_is_name(const oct_token *token) { return token->kind == OCT_TOKEN_NAME || token->kind == OCT_TOKEN_STRING; }
 
-/* Numbers, whatever the host program's locale; false when the token is none or out of the type's range. Names `inf`, `nan`, `true`, `false` count. */
+/* Numbers, whatever the host program's locale; false when the token is none or out of the type's range. Names `inf`, `nan`, `true`,
+ * `false` count. */
 bool oct_token_float(const oct_token *token, float *out);
 bool oct_token_double(const oct_token *token, double *out);
 bool oct_token_int(const oct_token *token, int64_t *out);
@@ -57,7 +58,8 @@ bool oct_text_is_bare(const char *name);
 /* Appends a name, quoted if need be; with `always` quoted in any case. */
 void oct_text_put_name(oct_strbuf *out, const char *name, bool always);
 
-/* Near misses of an unknown name for messages: appends "; did you mean a or b?" for what is close enough. `next` walks the candidates, NULL ends. */
+/* Near misses of an unknown name for messages: appends "; did you mean a or b?" for what is close enough. `next` walks the candidates,
+ * NULL ends. */
 typedef const char *(*oct_candidate_fn)(const void *user, size_t index);
 void oct_text_hint(oct_strbuf *out, const char *name, oct_candidate_fn next, const void *user);
 

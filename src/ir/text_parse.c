@@ -1,11 +1,8 @@
-/* Parsing the text form: statements. Types, numbers and attributes are in text_values.c, tokens in text_lex.c.
+/* Parsing the text form: statements. Nodes are in text_node.c, types, numbers and attributes in text_values.c.
  * Every value is defined before it is used; a name that is not defined is looked up in the weights file.
  * SPDX-License-Identifier: MIT */
 #include "ir/text_parser.h"
 #include "ir/verify.h"
-
-#define MAX_LIST 65536 /* inputs or outputs of a node */
-#define MAX_UNKNOWN 32 /* unknown operators that are listed */
 
 octet_status oct_parse_advance(oct_parser *p) {
   p->token = p->next;
@@ -29,7 +26,7 @@ octet_status oct_parse_name(oct_parser *p, const char *what, const char **out) {
   return oct_parse_advance(p);
 }
 
-static octet_status at_line(oct_parser *p, const oct_token *at, octet_status status) {
+octet_status oct_parse_at_line(oct_parser *p, const oct_token *at, octet_status status) {
   return status == OCTET_OK ? OCTET_OK : oct_fail_prefix(p->ctx, "line %d, column %d", at->line, at->column);
 }
 
@@ -45,8 +42,9 @@ static const char *value_candidate(const void *user, size_t index) {
 static octet_status undefined(oct_parser *p, const oct_token *at) {
   oct_strbuf hint = oct_strbuf_make(p->ctx);
   oct_text_hint(&hint, at->text, value_candidate, p);
-  octet_status status = oct_text_fail(p->ctx, at, "\"%.200s\" is not defined above%s%s%s", at->text, p->weights_file ? ", nor does it stand in " : "",
-                                      p->weights_file ? p->weights_file : "", hint.text ? hint.text : "");
+  octet_status status =
+      oct_text_fail(p->ctx, at, "\"%.200s\" is not defined above%s%s%s", at->text, p->weights_file ? ", nor does it stand in " : "",
+                    p->weights_file ? p->weights_file : "", hint.text ? hint.text : "");
   oct_strbuf_free(&hint);
   return status;
 }
@@ -56,8 +54,7 @@ static octet_status constant_from_weights(oct_parser *p, const oct_named_tensor 
   return item->quant ? oct_value_set_quant(p->ctx, p->graph, *out, item->quant) : OCTET_OK;
 }
 
-/* The value that the present token names; moves past it. */
-static octet_status parse_value(oct_parser *p, oct_value **out) {
+octet_status oct_parse_value(oct_parser *p, oct_value **out) {
   oct_token at = p->token;
   const char *name;
   OCT_TRY(oct_parse_name(p, "the name of a value", &name));
@@ -73,8 +70,7 @@ static octet_status check_new(oct_parser *p, const oct_token *at) {
   return OCTET_OK;
 }
 
-/* Name of a value that is not there yet. */
-static octet_status parse_new_name(oct_parser *p, const char **out) {
+octet_status oct_parse_new_name(oct_parser *p, const char **out) {
   oct_token at = p->token;
   OCT_TRY(oct_parse_name(p, "a name", out));
   return check_new(p, &at);
@@ -91,12 +87,14 @@ static octet_status merge_type(oct_parser *p, const oct_token *at, oct_value *va
   for (int d = 0; fits && value->has_shape && d < type->shape.rank; d++)
     fits = value->shape.dim[d] < 0 || type->shape.dim[d] < 0 || value->shape.dim[d] == type->shape.dim[d];
   if (!fits)
-    return oct_text_fail(p->ctx, at, "\"%s\" has shape %s, not %s", value->name, oct_shape_text(&value->shape, a), oct_shape_text(&type->shape, b));
+    return oct_text_fail(p->ctx, at, "\"%s\" has shape %s, not %s", value->name, oct_shape_text(&value->shape, a),
+                         oct_shape_text(&type->shape, b));
   if (!value->has_shape) value->shape = type->shape;
   value->has_shape = true;
   for (int d = 0; d < type->shape.rank; d++) {
     if (value->shape.dim[d] < 0) value->shape.dim[d] = type->shape.dim[d];
-    if (type->dim_names[d] && !(value->dim_names[d] = oct_region_strdup(p->ctx, &p->graph->region, type->dim_names[d]))) return OCTET_OUT_OF_MEMORY;
+    if (type->dim_names[d] && !(value->dim_names[d] = oct_region_strdup(p->ctx, &p->graph->region, type->dim_names[d])))
+      return OCTET_OUT_OF_MEMORY;
   }
   return OCTET_OK;
 }
@@ -117,7 +115,7 @@ static octet_status parse_weights(oct_parser *p) {
   if (p->weights_file) return oct_text_fail(p->ctx, &at, "a second weights statement");
   if (!p->loader) return oct_text_fail(p->ctx, &at, "the text names the weights file \"%s\", but none can be read here", file);
   p->weights_file = file;
-  return at_line(p, &at, p->loader(p->ctx, p->user, file, &p->weights));
+  return oct_parse_at_line(p, &at, p->loader(p->ctx, p->user, file, &p->weights));
 }
 
 static octet_status parse_metadata(oct_parser *p) {
@@ -134,7 +132,7 @@ static octet_status parse_input(oct_parser *p) {
   oct_token at = p->token;
   oct_text_type type;
   oct_value *value;
-  OCT_TRY(parse_new_name(p, &name));
+  OCT_TRY(oct_parse_new_name(p, &name));
   OCT_TRY(oct_parse_type(p, &type));
   OCT_TRY(oct_graph_input(p->ctx, p->graph, name, type.dtype, NULL, &value));
   return merge_type(p, &at, value, &type);
@@ -144,7 +142,7 @@ static octet_status parse_output(oct_parser *p) {
   oct_value *value;
   oct_token at = p->token;
   oct_text_type type;
-  OCT_TRY(parse_value(p, &value));
+  OCT_TRY(oct_parse_value(p, &value));
   if (p->token.kind == OCT_TOKEN_NAME) {
     OCT_TRY(oct_parse_type(p, &type));
     OCT_TRY(merge_type(p, &at, value, &type));
@@ -177,7 +175,7 @@ static octet_status parse_const(oct_parser *p) {
   oct_text_type type;
   oct_tensor *tensor = NULL;
   oct_value *value;
-  OCT_TRY(parse_new_name(p, &name));
+  OCT_TRY(oct_parse_new_name(p, &name));
   OCT_TRY(oct_parse_type(p, &type));
   bool by_name = !oct_token_is(&p->token, '=');
   OCT_TRY(parse_content(p, &at, &type, &tensor));
@@ -192,7 +190,7 @@ static octet_status parse_variable(oct_parser *p) {
   oct_text_type type;
   oct_tensor *tensor = NULL;
   oct_value *value;
-  OCT_TRY(parse_new_name(p, &name));
+  OCT_TRY(oct_parse_new_name(p, &name));
   OCT_TRY(oct_parse_type(p, &type));
   if (oct_token_is(&p->token, '=') && p->next.kind == OCT_TOKEN_NAME && strcmp(p->next.text, "none") == 0) {
     OCT_TRY(oct_parse_advance(p));
@@ -210,166 +208,35 @@ static octet_status parse_type_statement(oct_parser *p) {
   oct_value *value;
   oct_token at = p->token;
   oct_text_type type;
-  OCT_TRY(parse_value(p, &value));
+  OCT_TRY(oct_parse_value(p, &value));
   OCT_TRY(oct_parse_type(p, &type));
   return merge_type(p, &at, value, &type);
 }
 
 static octet_status parse_quant_statement(oct_parser *p) {
   oct_value *value;
-  OCT_TRY(parse_value(p, &value));
+  OCT_TRY(oct_parse_value(p, &value));
   return oct_parse_quant(p, value);
 }
 
 static octet_status parse_observed(oct_parser *p) {
   oct_value *value;
-  OCT_TRY(parse_value(p, &value));
+  OCT_TRY(oct_parse_value(p, &value));
   value->observed_only = true;
   return OCTET_OK;
 }
 
-static octet_status parse_reserved(oct_parser *p) { return oct_text_fail(p->ctx, &p->token, "nested graphs are reserved for a later version"); }
+static octet_status parse_reserved(oct_parser *p) {
+  return oct_text_fail(p->ctx, &p->token, "nested graphs are reserved for a later version");
+}
 
 static const struct {
   const char *word;
   octet_status (*parse)(oct_parser *p);
-} statements[] = {{"graph", parse_graph},     {"weights", parse_weights},   {"metadata", parse_metadata},  {"input", parse_input},
-                  {"output", parse_output},   {"const", parse_const},       {"variable", parse_variable},  {"type", parse_type_statement},
-                  {"quant", parse_quant_statement}, {"observed", parse_observed}, {"subgraph", parse_reserved}, {NULL, NULL}};
-
-/* ---- Nodes --------------------------------------------------------------------------------------------------- */
-
-static const char *operator_candidate(const void *user, size_t index) {
-  (void)user;
-  return oct_op_registry[index] ? oct_op_registry[index]->name : NULL;
-}
-
-typedef struct unknown_list {
-  const char *name[MAX_UNKNOWN];
-  int times[MAX_UNKNOWN], count;
-} unknown_list;
-
-static void count_unknown(unknown_list *list, const char *name) {
-  int i = 0;
-  if (oct_op_find(name)) return;
-  while (i < list->count && strcmp(list->name[i], name) != 0) i++;
-  if (i == MAX_UNKNOWN) return;
-  if (i == list->count) {
-    list->name[list->count++] = name;
-    list->times[i] = 0;
-  }
-  list->times[i]++;
-}
-
-/* Names all unknown operators of the text at once, from the present node on. */
-static octet_status unknown_operator(oct_parser *p) {
-  oct_token at = p->token, last = at, token = p->next;
-  unknown_list list = {.count = 0};
-  octet_status status = OCTET_OK;
-  for (; status == OCTET_OK && token.kind != OCT_TOKEN_END; status = oct_lexer_next(&p->lexer, &token)) {
-    if (last.kind == OCT_TOKEN_NAME && oct_token_is(&token, '(')) count_unknown(&list, last.text);
-    last = token;
-  }
-  oct_strbuf text = oct_strbuf_make(p->ctx);
-  oct_text_hint(&text, at.text, operator_candidate, NULL);
-  for (int i = 0; i < list.count && (list.count > 1 || list.times[0] > 1); i++)
-    oct_strbuf_printf(&text, "%s\"%.80s\" (%d time%s)", i ? ", " : "; unknown in all: ", list.name[i], list.times[i], list.times[i] > 1 ? "s" : "");
-  status = oct_text_fail(p->ctx, &at, "unknown operator \"%.80s\"%s", at.text, text.text ? text.text : "");
-  oct_strbuf_free(&text);
-  return status;
-}
-
-typedef struct value_list {
-  oct_value **values;
-  size_t count, capacity;
-} value_list;
-
-static octet_status push_value(oct_parser *p, value_list *list, oct_value *value) {
-  if (list->count == MAX_LIST) return oct_text_fail(p->ctx, &p->token, "a node has at most %d inputs and outputs", MAX_LIST);
-  OCT_TRY(oct_grow(p->ctx, &list->values, &list->capacity, list->count + 1, sizeof *list->values));
-  list->values[list->count++] = value;
-  return OCTET_OK;
-}
-
-static bool is_absent(const oct_token *token) { return oct_token_is(token, '-') || (token->kind == OCT_TOKEN_NAME && strcmp(token->text, "_") == 0); }
-
-static octet_status parse_results(oct_parser *p, value_list *list) {
-  for (;;) {
-    oct_value *value = NULL;
-    if (is_absent(&p->token)) {
-      OCT_TRY(oct_parse_advance(p));
-    } else {
-      const char *name;
-      OCT_TRY(parse_new_name(p, &name));
-      OCT_TRY(oct_graph_value(p->ctx, p->graph, name, OCT_INTERMEDIATE, OCT_DTYPE_NONE, NULL, &value));
-    }
-    OCT_TRY(push_value(p, list, value));
-    if (!oct_token_is(&p->token, ',')) return oct_parse_punctuation(p, '=');
-    OCT_TRY(oct_parse_advance(p));
-  }
-}
-
-static octet_status parse_operands(oct_parser *p, value_list *list) {
-  OCT_TRY(oct_parse_punctuation(p, '('));
-  while (!oct_token_is(&p->token, ')')) {
-    oct_value *value = NULL;
-    oct_token at = p->token;
-    if (is_absent(&p->token)) OCT_TRY(oct_parse_advance(p));
-    else OCT_TRY(parse_value(p, &value));
-    if (value && value->kind == OCT_INTERMEDIATE && !value->producer)
-      return oct_text_fail(p->ctx, &at, "\"%s\" depends on itself", value->name);
-    OCT_TRY(push_value(p, list, value));
-    if (!oct_token_is(&p->token, ',')) break;
-    OCT_TRY(oct_parse_advance(p));
-  }
-  return oct_parse_punctuation(p, ')');
-}
-
-static octet_status parse_node_name(oct_parser *p, oct_node *node) {
-  const char *name;
-  OCT_TRY(oct_parse_advance(p));
-  OCT_TRY(oct_parse_name(p, "the node's name", &name));
-  return oct_node_rename(p->ctx, p->graph, node, name);
-}
-
-static octet_status parse_attributes(oct_parser *p, oct_node *node) {
-  while (p->token.kind == OCT_TOKEN_NAME) {
-    if (oct_token_is(&p->next, '=')) OCT_TRY(oct_parse_attribute(p, node));
-    else if (strcmp(p->token.text, "as") == 0) OCT_TRY(parse_node_name(p, node));
-    else return oct_parse_expected(p, "attribute=value, \"as\" and a node name, or the end of the line");
-  }
-  return OCTET_OK;
-}
-
-static const char *default_name(const value_list *results) {
-  for (size_t i = 0; i < results->count; i++)
-    if (results->values[i]) return results->values[i]->name;
-  return NULL;
-}
-
-static octet_status parse_node_parts(oct_parser *p, value_list *results, value_list *operands) {
-  oct_node *node;
-  OCT_TRY(parse_results(p, results));
-  oct_token at = p->token;
-  if (p->token.kind != OCT_TOKEN_NAME) return oct_parse_expected(p, "the name of an operator");
-  const oct_op *op = oct_op_find(p->token.text);
-  if (!op) return unknown_operator(p);
-  OCT_TRY(oct_parse_advance(p));
-  OCT_TRY(parse_operands(p, operands));
-  OCT_TRY(oct_graph_node_into(p->ctx, p->graph, op, default_name(results), operands->values, (int)operands->count, results->values,
-                              (int)results->count, &node));
-  OCT_TRY(parse_attributes(p, node));
-  OCT_TRY(at_line(p, &at, oct_node_verify(p->ctx, node)));
-  return at_line(p, &at, oct_node_infer(p->ctx, node));
-}
-
-static octet_status parse_node(oct_parser *p) {
-  value_list results = {0}, operands = {0};
-  octet_status status = parse_node_parts(p, &results, &operands);
-  oct_free(results.values);
-  oct_free(operands.values);
-  return status;
-}
+} statements[] = {{"graph", parse_graph},       {"weights", parse_weights},     {"metadata", parse_metadata},
+                  {"input", parse_input},       {"output", parse_output},       {"const", parse_const},
+                  {"variable", parse_variable}, {"type", parse_type_statement}, {"quant", parse_quant_statement},
+                  {"observed", parse_observed}, {"subgraph", parse_reserved},   {NULL, NULL}};
 
 /* ---- The whole ----------------------------------------------------------------------------------------------- */
 
@@ -381,15 +248,15 @@ static const char *statement_candidate(const void *user, size_t index) {
 static octet_status unknown_statement(oct_parser *p) {
   oct_strbuf hint = oct_strbuf_make(p->ctx);
   oct_text_hint(&hint, p->token.text, statement_candidate, NULL);
-  octet_status status = oct_text_fail(p->ctx, &p->token, "\"%.80s\" begins no statement; a node reads name = operator(inputs)%s", p->token.text,
-                                      hint.text ? hint.text : "");
+  octet_status status = oct_text_fail(p->ctx, &p->token, "\"%.80s\" begins no statement; a node reads name = operator(inputs)%s",
+                                      p->token.text, hint.text ? hint.text : "");
   oct_strbuf_free(&hint);
   return status;
 }
 
 static octet_status parse_statement(oct_parser *p) {
-  bool node = oct_token_is(&p->next, '=') || oct_token_is(&p->next, ',') || is_absent(&p->token);
-  if (node) return parse_node(p);
+  bool node = oct_token_is(&p->next, '=') || oct_token_is(&p->next, ',') || oct_token_is_absent(&p->token);
+  if (node) return oct_parse_node(p);
   if (p->token.kind != OCT_TOKEN_NAME) return oct_parse_expected(p, "a statement");
   for (size_t i = 0; statements[i].word; i++) {
     if (strcmp(statements[i].word, p->token.text) != 0) continue;
@@ -407,7 +274,8 @@ static octet_status parse_header(oct_parser *p) {
   OCT_TRY(oct_parse_advance(p));
   int64_t version;
   if (!oct_token_int(&p->token, &version)) return oct_parse_expected(p, "the version of the text form (1)");
-  if (version != 1) return oct_text_fail(p->ctx, &p->token, "version %lld of the text form is not known; this program reads version 1", (long long)version);
+  if (version != 1)
+    return oct_text_fail(p->ctx, &p->token, "version %lld of the text form is not known; this program reads version 1", (long long)version);
   return oct_parse_advance(p);
 }
 

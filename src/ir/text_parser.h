@@ -1,4 +1,5 @@
-/* The parser of the text form, shared by its files: statements (text_parse.c), types, numbers and attributes (text_values.c).
+/* The parser of the text form, shared by its files: statements (text_parse.c), nodes (text_node.c), types, numbers and attributes
+ * (text_values.c).
  * SPDX-License-Identifier: MIT */
 #ifndef OCT_IR_TEXT_PARSER_H
 #define OCT_IR_TEXT_PARSER_H
@@ -31,6 +32,18 @@ octet_status oct_parse_advance(oct_parser *p);
 octet_status oct_parse_expected(oct_parser *p, const char *what);
 octet_status oct_parse_punctuation(oct_parser *p, char c);
 octet_status oct_parse_name(oct_parser *p, const char *what, const char **out);
+
+/* Puts the place before a recorded failure. */
+octet_status oct_parse_at_line(oct_parser *p, const oct_token *at, octet_status status);
+/* The value that the present token names, taken from the weights file if it is not defined above; moves past it. */
+octet_status oct_parse_value(oct_parser *p, oct_value **out);
+/* A name that no value has yet. */
+octet_status oct_parse_new_name(oct_parser *p, const char **out);
+/* `_` or `-`: no value here. */
+static inline bool oct_token_is_absent(const oct_token *token) {
+  return oct_token_is(token, '-') || (token->kind == OCT_TOKEN_NAME && strcmp(token->text, "_") == 0);
+}
+octet_status oct_parse_node(oct_parser *p);
 
 octet_status oct_parse_type(oct_parser *p, oct_text_type *out);
 /* Numbers, separated by commas, that fill a new tensor; a single one fills all of it. */

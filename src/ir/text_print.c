@@ -210,16 +210,16 @@ static void put_element(printer *p, const oct_attribute *a, size_t i) {
 static octet_status put_attribute(printer *p, const oct_node *node, const oct_attribute *a) {
   oct_strbuf_printf(p->out, " %s=", a->name);
   switch (a->type) {
-  case OCT_ATTRIBUTE_INT: oct_strbuf_printf(p->out, "%lld", (long long)a->i); break;
-  case OCT_ATTRIBUTE_FLOAT: oct_strbuf_float(p->out, a->f); break;
-  case OCT_ATTRIBUTE_STRING: put_name(p, a->s); break;
-  case OCT_ATTRIBUTE_TENSOR: return put_tensor(p, node, a);
-  default:
-    if (a->count == 0) put(p, "[]");
-    for (size_t i = 0; i < a->count; i++) {
-      if (i) put(p, ",");
-      put_element(p, a, i);
-    }
+    case OCT_ATTRIBUTE_INT: oct_strbuf_printf(p->out, "%lld", (long long)a->i); break;
+    case OCT_ATTRIBUTE_FLOAT: oct_strbuf_float(p->out, a->f); break;
+    case OCT_ATTRIBUTE_STRING: put_name(p, a->s); break;
+    case OCT_ATTRIBUTE_TENSOR: return put_tensor(p, node, a);
+    default:
+      if (a->count == 0) put(p, "[]");
+      for (size_t i = 0; i < a->count; i++) {
+        if (i) put(p, ",");
+        put_element(p, a, i);
+      }
   }
   return OCTET_OK;
 }

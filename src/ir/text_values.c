@@ -69,7 +69,8 @@ static octet_status store_number(oct_parser *p, oct_dtype dtype, void *data, int
     integer_range(dtype, &low, &high);
     if (!oct_token_int(&p->token, &i)) return oct_parse_expected(p, "a whole number");
     if (i < low || i > high)
-      return oct_text_fail(p->ctx, &p->token, "%s is out of range for %s: %lld to %lld", p->token.text, oct_dtype_name(dtype), (long long)low, (long long)high);
+      return oct_text_fail(p->ctx, &p->token, "%s is out of range for %s: %lld to %lld", p->token.text, oct_dtype_name(dtype),
+                           (long long)low, (long long)high);
     oct_set_i64(data, dtype, index, i);
   }
   return oct_parse_advance(p);
@@ -86,7 +87,8 @@ static octet_status read_numbers(oct_parser *p, oct_tensor *tensor, int64_t coun
   int64_t given = 0;
   char shape[OCT_SHAPE_TEXT];
   while (is_number(&p->token)) {
-    if (given == count) return oct_text_fail(p->ctx, &p->token, "more numbers than %s holds (%lld)", oct_shape_text(&tensor->shape, shape), (long long)count);
+    if (given == count)
+      return oct_text_fail(p->ctx, &p->token, "more numbers than %s holds (%lld)", oct_shape_text(&tensor->shape, shape), (long long)count);
     OCT_TRY(store_number(p, tensor->dtype, tensor->data, given++));
     if (!oct_token_is(&p->token, ',')) break;
     OCT_TRY(oct_parse_advance(p));
@@ -101,7 +103,8 @@ static octet_status read_numbers(oct_parser *p, oct_tensor *tensor, int64_t coun
 octet_status oct_parse_numbers(oct_parser *p, oct_dtype dtype, const oct_shape *shape, oct_tensor **out) {
   *out = NULL;
   int64_t count = oct_shape_count(shape);
-  if (!oct_shape_known(shape)) return oct_text_fail(p->ctx, &p->token, "the shape of numbers must be known: sizes only, no names and no '?'");
+  if (!oct_shape_known(shape))
+    return oct_text_fail(p->ctx, &p->token, "the shape of numbers must be known: sizes only, no names and no '?'");
   if (count < 0 || count > MAX_FILL) return oct_text_fail(p->ctx, &p->token, "so many numbers belong in the weights file");
   oct_tensor *tensor;
   OCT_TRY(oct_tensor_create(p->ctx, dtype, shape, &tensor));
@@ -158,17 +161,17 @@ static octet_status parse_element(oct_parser *p, oct_attribute_type type, list *
   int64_t i;
   float f;
   switch (type) {
-  case OCT_ATTRIBUTE_INTS:
-    if (!oct_token_int(&p->token, &i)) return oct_parse_expected(p, "a whole number");
-    OCT_TRY(push(p, l, &i));
-    break;
-  case OCT_ATTRIBUTE_FLOATS:
-    if (!oct_token_float(&p->token, &f)) return oct_parse_expected(p, "a number");
-    OCT_TRY(push(p, l, &f));
-    break;
-  default:
-    if (!oct_token_is_name(&p->token)) return oct_parse_expected(p, "a string");
-    OCT_TRY(push(p, l, &p->token.text));
+    case OCT_ATTRIBUTE_INTS:
+      if (!oct_token_int(&p->token, &i)) return oct_parse_expected(p, "a whole number");
+      OCT_TRY(push(p, l, &i));
+      break;
+    case OCT_ATTRIBUTE_FLOATS:
+      if (!oct_token_float(&p->token, &f)) return oct_parse_expected(p, "a number");
+      OCT_TRY(push(p, l, &f));
+      break;
+    default:
+      if (!oct_token_is_name(&p->token)) return oct_parse_expected(p, "a string");
+      OCT_TRY(push(p, l, &p->token.text));
   }
   return oct_parse_advance(p);
 }
@@ -186,7 +189,9 @@ static octet_status parse_list(oct_parser *p, oct_attribute_type type, list *l) 
 }
 
 static octet_status parse_list_attribute(oct_parser *p, oct_node *node, oct_attribute *attribute) {
-  list l = {.size = attribute->type == OCT_ATTRIBUTE_FLOATS ? sizeof(float) : attribute->type == OCT_ATTRIBUTE_INTS ? sizeof(int64_t) : sizeof(char *)};
+  list l = {.size = attribute->type == OCT_ATTRIBUTE_FLOATS ? sizeof(float)
+                    : attribute->type == OCT_ATTRIBUTE_INTS ? sizeof(int64_t)
+                                                            : sizeof(char *)};
   octet_status status = parse_list(p, attribute->type, &l);
   attribute->count = l.count;
   attribute->ints = l.items; /* the lists share their place in the union */
@@ -220,19 +225,19 @@ static octet_status parse_tensor_attribute(oct_parser *p, oct_node *node, oct_at
 
 static octet_status parse_attribute_value(oct_parser *p, oct_node *node, oct_attribute *attribute) {
   switch (attribute->type) {
-  case OCT_ATTRIBUTE_TENSOR: return parse_tensor_attribute(p, node, attribute);
-  case OCT_ATTRIBUTE_INTS:
-  case OCT_ATTRIBUTE_FLOATS:
-  case OCT_ATTRIBUTE_STRINGS: return parse_list_attribute(p, node, attribute);
-  case OCT_ATTRIBUTE_INT:
-    if (!oct_token_int(&p->token, &attribute->i)) return oct_parse_expected(p, "a whole number");
-    break;
-  case OCT_ATTRIBUTE_FLOAT:
-    if (!oct_token_float(&p->token, &attribute->f)) return oct_parse_expected(p, "a number");
-    break;
-  case OCT_ATTRIBUTE_STRING:
-    if (!oct_token_is_name(&p->token)) return oct_parse_expected(p, "a string");
-    attribute->s = p->token.text;
+    case OCT_ATTRIBUTE_TENSOR: return parse_tensor_attribute(p, node, attribute);
+    case OCT_ATTRIBUTE_INTS:
+    case OCT_ATTRIBUTE_FLOATS:
+    case OCT_ATTRIBUTE_STRINGS: return parse_list_attribute(p, node, attribute);
+    case OCT_ATTRIBUTE_INT:
+      if (!oct_token_int(&p->token, &attribute->i)) return oct_parse_expected(p, "a whole number");
+      break;
+    case OCT_ATTRIBUTE_FLOAT:
+      if (!oct_token_float(&p->token, &attribute->f)) return oct_parse_expected(p, "a number");
+      break;
+    case OCT_ATTRIBUTE_STRING:
+      if (!oct_token_is_name(&p->token)) return oct_parse_expected(p, "a string");
+      attribute->s = p->token.text;
   }
   OCT_TRY(oct_node_set_attribute(p->ctx, p->graph, node, attribute));
   return oct_parse_advance(p);
@@ -274,13 +279,16 @@ static octet_status parse_quant_list(oct_parser *p, oct_dtype dtype, oct_tensor 
 static octet_status parse_quant_field(oct_parser *p, quant_text *q) {
   oct_token at = p->token;
   bool scale = strcmp(at.text, "scale") == 0, zero = strcmp(at.text, "zero_point") == 0, axis = strcmp(at.text, "axis") == 0;
-  if (!scale && !zero && !axis) return oct_text_fail(p->ctx, &at, "a quant statement has no \"%.80s\"; it knows: axis scale zero_point", at.text);
-  if ((scale && q->scale) || (zero && q->zero_point) || (axis && q->has_axis)) return oct_text_fail(p->ctx, &at, "%s is given twice", at.text);
+  if (!scale && !zero && !axis)
+    return oct_text_fail(p->ctx, &at, "a quant statement has no \"%.80s\"; it knows: axis scale zero_point", at.text);
+  if ((scale && q->scale) || (zero && q->zero_point) || (axis && q->has_axis))
+    return oct_text_fail(p->ctx, &at, "%s is given twice", at.text);
   OCT_TRY(oct_parse_advance(p));
   OCT_TRY(oct_parse_punctuation(p, '='));
   if (scale) return parse_quant_list(p, OCT_F32, &q->scale);
   if (zero) return parse_quant_list(p, OCT_I64, &q->zero_point);
-  if (!oct_token_int(&p->token, &q->axis) || q->axis < 0 || q->axis >= OCT_MAX_RANK) return oct_parse_expected(p, "an axis, counted from 0");
+  if (!oct_token_int(&p->token, &q->axis) || q->axis < 0 || q->axis >= OCT_MAX_RANK)
+    return oct_parse_expected(p, "an axis, counted from 0");
   q->has_axis = true;
   return oct_parse_advance(p);
 }
@@ -294,7 +302,8 @@ static octet_status quant_count(oct_parser *p, const oct_value *value, const qua
     int64_t size = q->axis < value->shape.rank ? value->shape.dim[q->axis] : 0;
     if (size == 0) return oct_text_fail(p->ctx, at, "axis %lld of \"%s\" does not exist or is empty", (long long)q->axis, value->name);
     if (size > 0 && *count != 1 && *count != size)
-      return oct_text_fail(p->ctx, at, "%lld scales for axis %lld of \"%s\", which is %lld long", (long long)*count, (long long)q->axis, value->name, (long long)size);
+      return oct_text_fail(p->ctx, at, "%lld scales for axis %lld of \"%s\", which is %lld long", (long long)*count, (long long)q->axis,
+                           value->name, (long long)size);
     if (size > 0) *count = size;
   }
   if ((given != 1 && given != *count) || (zeros != 1 && zeros != *count))

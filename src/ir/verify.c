@@ -27,10 +27,11 @@ static octet_status verify_quant(octet_context *ctx, const oct_value *v) {
   int64_t high = ((int64_t)1 << (bits - is_signed)) - 1, low = is_signed ? -high - 1 : 0;
   for (int64_t i = 0; i < q->count; i++) {
     if (!isfinite(q->scale[i]) || q->scale[i] <= 0)
-      return oct_fail(ctx, OCTET_GRAPH, "value \"%s\": scale %g of channel %lld; it must be finite and above 0", v->name, (double)q->scale[i], (long long)i);
+      return oct_fail(ctx, OCTET_GRAPH, "value \"%s\": scale %g of channel %lld; it must be finite and above 0", v->name,
+                      (double)q->scale[i], (long long)i);
     if (q->zero_point[i] < low || q->zero_point[i] > high)
-      return oct_fail(ctx, OCTET_GRAPH, "value \"%s\": zero point %d of channel %lld does not fit %s", v->name, q->zero_point[i], (long long)i,
-                      oct_dtype_name(q->dtype));
+      return oct_fail(ctx, OCTET_GRAPH, "value \"%s\": zero point %d of channel %lld does not fit %s", v->name, q->zero_point[i],
+                      (long long)i, oct_dtype_name(q->dtype));
   }
   return OCTET_OK;
 }
@@ -40,12 +41,14 @@ static octet_status verify_tensor(octet_context *ctx, const oct_value *v) {
   const oct_tensor *t = v->tensor;
   oct_dtype dtype = v->quant ? v->quant->dtype : v->dtype;
   if (t->dtype != dtype)
-    return oct_fail(ctx, OCTET_GRAPH, "value \"%s\": the tensor is %s, the value %s", v->name, oct_dtype_name(t->dtype), oct_dtype_name(dtype));
+    return oct_fail(ctx, OCTET_GRAPH, "value \"%s\": the tensor is %s, the value %s", v->name, oct_dtype_name(t->dtype),
+                    oct_dtype_name(dtype));
   if (!v->has_shape || !oct_shape_equal(&t->shape, &v->shape))
     return oct_fail(ctx, OCTET_GRAPH, "value \"%s\": the tensor is %s, the value %s", v->name, oct_shape_text(&t->shape, a),
                     v->has_shape ? oct_shape_text(&v->shape, b) : "of unknown shape");
   int64_t count = oct_shape_count(&t->shape);
-  if (count < 0 || t->bytes != (size_t)count * oct_dtype_size(t->dtype)) return broken(ctx, "value", v->name, "the tensor's bytes do not fit its shape");
+  if (count < 0 || t->bytes != (size_t)count * oct_dtype_size(t->dtype))
+    return broken(ctx, "value", v->name, "the tensor's bytes do not fit its shape");
   return OCTET_OK;
 }
 
@@ -55,25 +58,28 @@ octet_status oct_value_verify(octet_context *ctx, const oct_value *v) {
     if (v->shape.dim[d] < OCT_DIM_UNKNOWN) return broken(ctx, "value", v->name, "negative dimension");
   if (v->quant) OCT_TRY(verify_quant(ctx, v));
   if (v->kind == OCT_CONSTANT && !v->tensor) return broken(ctx, "value", v->name, "a constant without tensor");
-  if (v->kind != OCT_CONSTANT && v->kind != OCT_VARIABLE && v->tensor) return broken(ctx, "value", v->name, "only constants and variables hold tensors");
+  if (v->kind != OCT_CONSTANT && v->kind != OCT_VARIABLE && v->tensor)
+    return broken(ctx, "value", v->name, "only constants and variables hold tensors");
   if (v->kind != OCT_INTERMEDIATE && v->producer) return broken(ctx, "value", v->name, "only intermediates have a producer");
   return v->tensor ? verify_tensor(ctx, v) : OCTET_OK;
 }
 
 /* ---- One node ------------------------------------------------------------------------------------------------ */
 
-static bool in_range(const oct_attribute_spec *spec, double x) { return (spec->low == 0 && spec->high == 0) || (x >= spec->low && x <= spec->high); }
+static bool in_range(const oct_attribute_spec *spec, double x) {
+  return (spec->low == 0 && spec->high == 0) || (x >= spec->low && x <= spec->high);
+}
 
 /* The first number of the attribute that is out of its range; false when there is none. */
 static bool out_of_range(const oct_attribute_spec *spec, const oct_attribute *a, double *number) {
   size_t count = a->type == OCT_ATTRIBUTE_INT || a->type == OCT_ATTRIBUTE_FLOAT ? 1 : a->count;
   for (size_t i = 0; i < count; i++) {
     switch (a->type) {
-    case OCT_ATTRIBUTE_INT: *number = (double)a->i; break;
-    case OCT_ATTRIBUTE_FLOAT: *number = (double)a->f; break;
-    case OCT_ATTRIBUTE_INTS: *number = (double)a->ints[i]; break;
-    case OCT_ATTRIBUTE_FLOATS: *number = (double)a->floats[i]; break;
-    default: return false;
+      case OCT_ATTRIBUTE_INT: *number = (double)a->i; break;
+      case OCT_ATTRIBUTE_FLOAT: *number = (double)a->f; break;
+      case OCT_ATTRIBUTE_INTS: *number = (double)a->ints[i]; break;
+      case OCT_ATTRIBUTE_FLOATS: *number = (double)a->floats[i]; break;
+      default: return false;
     }
     if (!in_range(spec, *number)) return true;
   }
@@ -87,16 +93,17 @@ static octet_status verify_attribute(octet_context *ctx, const oct_node *node, c
   if (!spec || !spec->name)
     return oct_fail(ctx, OCTET_GRAPH, "node \"%s\": %s has no attribute \"%s\"", node->name, node->op->name, a->name);
   if (spec->type != a->type)
-    return oct_fail(ctx, OCTET_GRAPH, "node \"%s\" (%s): attribute \"%s\" must be %s, not %s", node->name, node->op->name, a->name, types[spec->type],
-                    types[a->type]);
+    return oct_fail(ctx, OCTET_GRAPH, "node \"%s\" (%s): attribute \"%s\" must be %s, not %s", node->name, node->op->name, a->name,
+                    types[spec->type], types[a->type]);
   double number;
   if (out_of_range(spec, a, &number))
-    return oct_fail(ctx, OCTET_GRAPH, "node \"%s\" (%s): attribute \"%s\" is %g; allowed is %g to %g", node->name, node->op->name, a->name, number, spec->low,
-                    spec->high);
+    return oct_fail(ctx, OCTET_GRAPH, "node \"%s\" (%s): attribute \"%s\" is %g; allowed is %g to %g", node->name, node->op->name, a->name,
+                    number, spec->low, spec->high);
   return OCTET_OK;
 }
 
-static octet_status verify_arity(octet_context *ctx, const oct_node *node, const char *what, int count, int least, int most, oct_value *const *values) {
+static octet_status verify_arity(octet_context *ctx, const oct_node *node, const char *what, int count, int least, int most,
+                                 oct_value *const *values) {
   if (count < least || (most >= 0 && count > most)) {
     char limit[32] = "any number";
     if (most >= 0) snprintf(limit, sizeof limit, "%d", most);
@@ -132,12 +139,14 @@ static octet_status verify_inputs(octet_context *ctx, const oct_graph *graph) {
   octet_status status = OCTET_OK;
   for (size_t i = 0; i < graph->n_inputs && status == OCTET_OK; i++) {
     const oct_value *v = graph->inputs[i];
-    if (!belongs(graph, v) || v->kind != OCT_INPUT) status = broken(ctx, "graph input", v->name, "the value is not of kind input, or not in the graph");
+    if (!belongs(graph, v) || v->kind != OCT_INPUT)
+      status = broken(ctx, "graph input", v->name, "the value is not of kind input, or not in the graph");
     else if (listed[v->id]) status = broken(ctx, "graph input", v->name, "it is listed twice");
     else listed[v->id] = true;
   }
   for (size_t i = 0; i < graph->n_values; i++) kept += graph->values[i]->kind == OCT_INPUT && !listed[i];
-  if (status == OCTET_OK && kept) status = oct_fail(ctx, OCTET_GRAPH, "%zu values of kind input are not listed among the graph's inputs", kept);
+  if (status == OCTET_OK && kept)
+    status = oct_fail(ctx, OCTET_GRAPH, "%zu values of kind input are not listed among the graph's inputs", kept);
   oct_free(listed);
   return status;
 }
@@ -163,7 +172,8 @@ static octet_status verify_use(octet_context *ctx, const oct_graph *graph, const
   int id = v->producer->id;
   if (id < 0 || (size_t)id >= graph->n_nodes || graph->nodes[id] != v->producer)
     return oct_fail(ctx, OCTET_GRAPH, "\"%s\" uses \"%s\", whose producer is not in the graph", who, v->name);
-  if ((size_t)id >= before) return oct_fail(ctx, OCTET_GRAPH, "node \"%s\" uses \"%s\" before it is made (cycle or wrong order)", who, v->name);
+  if ((size_t)id >= before)
+    return oct_fail(ctx, OCTET_GRAPH, "node \"%s\" uses \"%s\" before it is made (cycle or wrong order)", who, v->name);
   return OCTET_OK;
 }
 
@@ -172,7 +182,8 @@ static octet_status verify_results(octet_context *ctx, const oct_graph *graph, c
     const oct_value *v = node->outputs[k];
     if (!v) continue;
     if (!belongs(graph, v)) return broken(ctx, "node", node->name, "an output is not in the graph");
-    if (v->producer != node || v->kind != OCT_INTERMEDIATE) return broken(ctx, "value", v->name, "it is made by two nodes, or is no intermediate");
+    if (v->producer != node || v->kind != OCT_INTERMEDIATE)
+      return broken(ctx, "value", v->name, "it is made by two nodes, or is no intermediate");
     for (int j = 0; j < k; j++)
       if (node->outputs[j] == v) return broken(ctx, "value", v->name, "it is made twice by one node");
   }
@@ -207,9 +218,10 @@ static octet_status verify_inferred(octet_context *ctx, oct_node *node) {
     const oct_value *v = node->outputs[k];
     char a[OCT_SHAPE_TEXT], b[OCT_SHAPE_TEXT];
     if (!v || !contradicts(v, before[k].dtype, before[k].has_shape, &before[k].shape)) continue;
-    return oct_fail(ctx, OCTET_SHAPE, "node \"%s\" (%s): output \"%s\" is recorded as %s %s but inferred as %s %s", node->name, node->op->name, v->name,
-                    oct_dtype_name(before[k].dtype), before[k].has_shape ? oct_shape_text(&before[k].shape, a) : "of unknown shape",
-                    oct_dtype_name(v->dtype), v->has_shape ? oct_shape_text(&v->shape, b) : "of unknown shape");
+    return oct_fail(ctx, OCTET_SHAPE, "node \"%s\" (%s): output \"%s\" is recorded as %s %s but inferred as %s %s", node->name,
+                    node->op->name, v->name, oct_dtype_name(before[k].dtype),
+                    before[k].has_shape ? oct_shape_text(&before[k].shape, a) : "of unknown shape", oct_dtype_name(v->dtype),
+                    v->has_shape ? oct_shape_text(&v->shape, b) : "of unknown shape");
   }
   return OCTET_OK;
 }

@@ -85,6 +85,9 @@ typedef struct oct_conv_i8_kernel {
   void (*run)(const oct_conv_i8_args *args, size_t begin, size_t end, void *workspace); /* units [begin, end) */
 } oct_conv_i8_kernel;
 
+/* Set in an instruction-set mask given to oct_conv_f32_select(): rows flagged `approximate` are passed over. */
+#define OCT_EXACT_FLOAT (UINT32_C(1) << 31)
+
 /* Float: y = acc + bias[c]; y += residual; y = clamp(y, low, high). */
 typedef struct oct_conv_f32_args {
   oct_conv_shape shape;
@@ -98,6 +101,8 @@ typedef struct oct_conv_f32_kernel {
   const char *name;
   oct_isa isa;
   int preference;
+  bool approximate; /* Winograd: the error is bounded by the largest inputs near the output, not by the output's own products; NaN and
+                       infinities spread to neighbouring outputs. The bound stands in the variant's file. */
   const char *(*reject)(const oct_conv_shape *shape);
   size_t (*packed_bytes)(const oct_conv_shape *shape);
   void (*pack)(const oct_conv_shape *shape, const float *weights, void *packed);
@@ -116,6 +121,19 @@ typedef struct oct_pool_args {
   float multiplier;          /* u8: input scale / output scale */
   int32_t in_zero_point, out_zero_point, low, high; /* u8: q = requantize_onnx(float(sum(x - in_zp)) * (multiplier / float(count))) */
 } oct_pool_args;
+
+/* Functions of floats (kernels/math_f32.h states their errors) over dense runs, and rows that are normalized. Every variant gives the same bits.
+ * x and y may be the same memory. */
+typedef struct oct_vector_math {
+  void (*exp_f32)(size_t n, const float *x, float *y);
+  void (*sigmoid_f32)(size_t n, const float *x, float *y);
+  void (*tanh_f32)(size_t n, const float *x, float *y);
+  void (*erf_f32)(size_t n, const float *x, float *y);
+  void (*gelu_f32)(size_t n, const float *x, float *y); /* x / 2 * (1 + erf(x / sqrt 2)) */
+  void (*softmax_f32)(size_t n, const float *x, float *y); /* one row: e^(x - max) over its sum */
+  /* One row: (x - mean) / sqrt(variance + epsilon) * scale + shift; shift NULL: 0 */
+  void (*layer_norm_f32)(size_t n, const float *x, const float *scale, const float *shift, float epsilon, float *y);
+} oct_vector_math;
 
 /* Dense runs of n elements; callers split rows of padded views. in and out may be the same memory where types have one size. */
 typedef struct oct_vector_kernels {
@@ -136,6 +154,7 @@ typedef struct oct_vector_kernels {
   void (*div_f32)(size_t n, const float *a, const float *b, float *y);
   void (*scale_f32)(size_t n, const float *x, float *y, float scale, float shift); /* y = x * scale + shift, two roundings */
   void (*clamp_f32)(size_t n, const float *x, float *y, float low, float high);    /* NaN stays */
+  const oct_vector_math *math;
   void (*max_pool_u8)(const oct_pool_args *args, size_t begin, size_t end); /* units: output rows, batch * out_h */
   void (*max_pool_f32)(const oct_pool_args *args, size_t begin, size_t end);
   void (*average_pool_u8)(const oct_pool_args *args, size_t begin, size_t end);

@@ -24,9 +24,12 @@ static const char *isa_reason(oct_isa isa) {
 }
 
 /* Two passes: the second reports what was better than the choice of the first. */
-#define DEFINE_SELECT(function, row, table)                                                                      \
+#define NEVER(row) false
+#define IS_APPROXIMATE(row) (row)->approximate
+#define DEFINE_SELECT(function, row, table, is_approximate)                                                      \
   static const char *function##_refusal(uint32_t isa_mask, const oct_conv_shape *shape, const row *k) {          \
     if (k->isa != OCT_ISA_SCALAR && !oct_isa_allowed(isa_mask, k->isa)) return isa_reason(k->isa);               \
+    if ((isa_mask & OCT_EXACT_FLOAT) && is_approximate(k)) return "exact float is asked for";                    \
     return k->reject ? k->reject(shape) : NULL;                                                                  \
   }                                                                                                              \
   const row *function(uint32_t isa_mask, const oct_conv_shape *shape, char *reasons, size_t size) {              \
@@ -42,8 +45,8 @@ static const char *isa_reason(oct_isa isa) {
     return best;                                                                                                 \
   }
 
-DEFINE_SELECT(oct_conv_i8_select, oct_conv_i8_kernel, oct_conv_i8_kernels)
-DEFINE_SELECT(oct_conv_f32_select, oct_conv_f32_kernel, oct_conv_f32_kernels)
+DEFINE_SELECT(oct_conv_i8_select, oct_conv_i8_kernel, oct_conv_i8_kernels, NEVER)
+DEFINE_SELECT(oct_conv_f32_select, oct_conv_f32_kernel, oct_conv_f32_kernels, IS_APPROXIMATE)
 
 const oct_vector_kernels *oct_vector_select(uint32_t isa_mask) {
   const oct_vector_kernels *best = NULL;

@@ -4,6 +4,7 @@
 #include <float.h>
 #include <immintrin.h>
 
+#include "kernels/vector_math.h"
 #include "kernels/vector_pool.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -191,6 +192,7 @@ const oct_vector_kernels oct_vector__avx2 = {
     .div_f32 = div_f32,
     .scale_f32 = scale_f32,
     .clamp_f32 = clamp_f32,
+    .math = &oct_vector_math__avx2,
     .max_pool_u8 = oct_max_pool_u8__avx2,
     .max_pool_f32 = oct_max_pool_f32__avx2,
     .average_pool_u8 = oct_average_pool_u8__avx2,

@@ -1,6 +1,7 @@
 /* Vector kernels in plain C: the oracle of the other variants, which must give the same bytes (for floats: the same bits, but for
  * the payload of a NaN). Pools: vector_pool__scalar.c.
  * SPDX-License-Identifier: MIT */
+#include "kernels/vector_math.h"
 #include "kernels/vector_pool.h"
 
 static void quantize_f32_u8(size_t n, const float *x, uint8_t *y, float scale, int32_t zero_point) {
@@ -86,6 +87,7 @@ const oct_vector_kernels oct_vector__scalar = {
     .div_f32 = div_f32,
     .scale_f32 = scale_f32,
     .clamp_f32 = clamp_f32,
+    .math = &oct_vector_math__scalar,
     .max_pool_u8 = oct_max_pool_u8__scalar,
     .max_pool_f32 = oct_max_pool_f32__scalar,
     .average_pool_u8 = oct_average_pool_u8__scalar,

@@ -226,8 +226,10 @@ static octet_status check(oct_accumulate *a) {
   return OCTET_OK;
 }
 
-octet_status oct_accumulate_lower(oct_lowering *l, const oct_accumulate_problem *problem) {
-  oct_accumulate a = {.l = l, .p = problem, .padded = (problem->shape.out_channels + 63) / 64 * 64, .fusion = oct_lower_fusion(l, problem->node)};
+octet_status oct_accumulate_lower(oct_lowering *l, const oct_accumulate_problem *given) {
+  oct_accumulate_problem own = *given, *problem = &own;
+  oct_accumulate a = {.l = l, .p = problem, .padded = (given->shape.out_channels + 63) / 64 * 64, .fusion = oct_lower_fusion(l, given->node)};
+  if (a.fusion.bias) own.bias = a.fusion.bias, own.bias_factor = 0;
   OCT_TRY(check(&a));
   if (a.fusion.rounded && a.fusion.rounded->quant) {
     const oct_quant *q = a.fusion.rounded->quant;

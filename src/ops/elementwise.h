@@ -61,6 +61,13 @@ void oct_table_fill(uint8_t table[256], const oct_slot *in, const oct_slot *out,
     }                                                                                                      \
   }
 
+/* Defines a static oct_unary_f32 that is a vector kernel of oct_vector_math. */
+#define OCT_APPLY_MATH(name, kernel)                                                                       \
+  static void name(const oct_vector_kernels *vector, const float *p, size_t n, const float *x, float *y) { \
+    (void)p;                                                                                               \
+    vector->math->kernel(n, x, y);                                                                         \
+  }
+
 /* ---- Two and more inputs -------------------------------------------------------------------------------------- */
 
 /* For integer element types; both operands as int64 (u64 as its bits, is_unsigned set), results wrap. */

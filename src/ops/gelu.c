@@ -22,7 +22,7 @@ static double swish(const oct_node *node, double x) {
 }
 
 OCT_APPLY_F32(apply_swish, v *oct_sigmoid_f32(p[0] * v))
-OCT_APPLY_F32(apply_gelu_erf, 0.5f * v * (1.0f + oct_erf_f32(v * (float)SQRT_HALF)))
+OCT_APPLY_MATH(apply_gelu_erf, gelu_f32)
 OCT_APPLY_F32(apply_gelu_tanh, 0.5f * v * (1.0f + oct_tanh_f32((float)SQRT_TWO_OVER_PI * (v + (float)CUBIC * v * v * v))))
 
 static octet_status lower_swish(oct_lowering *l, oct_node *node) {

@@ -49,8 +49,9 @@ typedef struct oct_step {
   const char *reason; /* why this kernel; NULL: nothing to say */
 } oct_step;
 
-/* What the planner fused onto an accumulating node (convolution, gemm, matmul): first the residual, then the activation. */
+/* What the planner fused onto an accumulating node (convolution, gemm, matmul): first the bias, then the residual, then the activation. */
 typedef struct oct_fusion {
+  const oct_value *bias;      /* constant per output channel, added first, where the node has no bias of its own; or NULL */
   const oct_value *residual;  /* added to the result, or NULL */
   bool has_clamp;
   float low, high;            /* clamp after the residual */
@@ -118,6 +119,20 @@ void oct_loops_make(oct_loops *loops, int operands, const oct_shape *shape, int6
 /* Rows = product of all counts but the last. Offsets (elements) of row r for each operand. */
 size_t oct_loops_rows(const oct_loops *loops);
 void oct_loops_row(const oct_loops *loops, size_t row, int operands, int64_t offsets[]);
+/* The same for consecutive rows, without divisions: start at a row, then step to the next. */
+typedef struct oct_loops_cursor {
+  int64_t index[OCT_MAX_RANK];
+  int64_t offset[4]; /* elements, per operand */
+} oct_loops_cursor;
+void oct_loops_start(const oct_loops *loops, size_t row, int operands, oct_loops_cursor *cursor);
+static inline void oct_loops_next(const oct_loops *loops, int operands, oct_loops_cursor *cursor) {
+  for (int d = loops->rank - 2; d >= 0; d--) {
+    bool wraps = ++cursor->index[d] == loops->count[d];
+    for (int k = 0; k < operands; k++) cursor->offset[k] += loops->stride[k][d] - (wraps ? loops->count[d] * loops->stride[k][d] : 0);
+    if (!wraps) return;
+    cursor->index[d] = 0;
+  }
+}
 
 /* Quantization parameters of a weight constant as int8 weights without zero point; false when the value is no such constant. */
 bool oct_weight_is_int8(const oct_value *value, int axis);

@@ -1,7 +1,6 @@
 /* Smooth activations: sigmoid, tanh, hard_sigmoid, hard_swish, mish, softplus, softsign; gelu and swish are in gelu.c.
  * SPDX-License-Identifier: MIT */
 #include "ops/elementwise.h"
-#include "ops/math_f32.h"
 
 static double sigmoid(const oct_node *node, double x) {
   (void)node;
@@ -46,8 +45,8 @@ static inline float unit_clamp_f32(float x) {
 
 static inline float positive_f32(float x) { return x < 0.0f ? -x : x; }
 
-OCT_APPLY_F32(apply_sigmoid, oct_sigmoid_f32(v))
-OCT_APPLY_F32(apply_tanh, oct_tanh_f32(v))
+OCT_APPLY_MATH(apply_sigmoid, sigmoid_f32)
+OCT_APPLY_MATH(apply_tanh, tanh_f32)
 OCT_APPLY_F32(apply_hard_sigmoid, unit_clamp_f32(p[0] * v + p[1]))
 OCT_APPLY_F32(apply_hard_swish, v *unit_clamp_f32(v *(1.0f / 6.0f) + 0.5f))
 OCT_APPLY_F32(apply_softsign, v / (1.0f + positive_f32(v)))

@@ -86,6 +86,15 @@ void oct_loops_row(const oct_loops *loops, size_t row, int operands, int64_t off
   }
 }
 
+void oct_loops_start(const oct_loops *loops, size_t row, int operands, oct_loops_cursor *cursor) {
+  for (int k = 0; k < operands; k++) cursor->offset[k] = 0;
+  for (int d = loops->rank - 2; d >= 0; d--) {
+    cursor->index[d] = (int64_t)(row % (size_t)loops->count[d]);
+    row /= (size_t)loops->count[d];
+    for (int k = 0; k < operands; k++) cursor->offset[k] += cursor->index[d] * loops->stride[k][d];
+  }
+}
+
 bool oct_weight_is_int8(const oct_value *value, int axis) {
   const oct_tensor *tensor = oct_constant_of(value);
   if (!tensor || !value->quant || tensor->dtype != OCT_I8 || value->quant->dtype != OCT_I8) return false;

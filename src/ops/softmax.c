@@ -62,55 +62,17 @@ typedef struct softmax_params {
   void *y;
   view3 view;
   bool logarithm;
+  const oct_vector_kernels *vector;
   float dequantized[256]; /* 8-bit input */
   float scale;            /* 8-bit output */
   int32_t zero_point;
 } softmax_params;
 
-#define LANES 16
-
-static float row_max(const float *x, size_t n) {
-  float lane[LANES], best = -INFINITY;
-  size_t i = 0;
-  for (int j = 0; j < LANES; j++) lane[j] = -INFINITY;
-  for (; i + LANES <= n; i += LANES)
-    for (int j = 0; j < LANES; j++) lane[j] = x[i + (size_t)j] > lane[j] ? x[i + (size_t)j] : lane[j];
-  for (int j = 0; j < LANES; j++) best = lane[j] > best ? lane[j] : best;
-  for (; i < n; i++) best = x[i] > best ? x[i] : best;
-  return best;
-}
-
-/* y = exp(x - max), returns the sum. */
-static float exp_row(const float *x, float *y, size_t n, float max) {
-  float lane[LANES] = {0}, sum = 0;
-  size_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    float block[LANES];
-    memcpy(block, x + i, sizeof block);
-    for (int j = 0; j < LANES; j++) block[j] = oct_exp_f32(block[j] - max);
-    for (int j = 0; j < LANES; j++) lane[j] += block[j];
-    memcpy(y + i, block, sizeof block);
-  }
-  for (int j = 0; j < LANES; j++) sum += lane[j];
-  for (; i < n; i++) sum += y[i] = oct_exp_f32(x[i] - max);
-  return sum;
-}
-
 static octet_status run_rows_f32(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
-  (void)ctx;
+  (void)ctx, (void)workspace;
   const softmax_params *p = params;
   size_t n = (size_t)p->view.n;
-  for (size_t row = begin; row < end; row++) {
-    const float *x = (const float *)p->x + row * n;
-    float *y = (float *)p->y + row * n, max = row_max(x, n);
-    float sum = exp_row(x, p->logarithm ? workspace : y, n, max);
-    if (p->logarithm) {
-      float log_sum = (float)oct_log((double)sum);
-      for (size_t i = 0; i < n; i++) y[i] = (x[i] - max) - log_sum;
-    } else {
-      for (size_t i = 0; i < n; i++) y[i] = y[i] / sum;
-    }
-  }
+  for (size_t row = begin; row < end; row++) p->vector->math->softmax_f32(n, (const float *)p->x + row * n, (float *)p->y + row * n);
   return OCTET_OK;
 }
 
@@ -167,15 +129,16 @@ static octet_status lower_any(oct_lowering *l, oct_node *node, bool logarithm) {
   softmax_params *p;
   oct_step *step;
   view3 v = view_of(&x->shape, oct_node_int(node, "axis"));
-  oct_step_fn run = u8 ? run_u8 : v.inner == 1 ? run_rows_f32 : run_strided_f32;
+  oct_step_fn run = u8 ? run_u8 : v.inner == 1 && !logarithm ? run_rows_f32 : run_strided_f32;
   OCT_TRY(oct_lower_step(l, node, u8 ? "softmax_u8" : "softmax_f32", run, sizeof *p, &p, &step));
   step->in_place = true;
   p->view = v;
+  p->vector = l->vector;
   p->logarithm = logarithm;
   p->scale = out->scale;
   p->zero_point = out->zero_point;
   for (int32_t q = 0; u8 && q < 256; q++) p->dequantized[q] = oct_dequantize(q, in->scale, in->zero_point);
-  step->workspace_bytes = u8 ? (size_t)v.n * sizeof(double) : logarithm ? (size_t)v.n * sizeof(float) : 0;
+  step->workspace_bytes = u8 ? (size_t)v.n * sizeof(double) : 0;
   step->units = v.n > 0 ? (size_t)(v.outer * v.inner) : 0;
   step->grain = v.n > 0 && v.n < 1024 ? (size_t)(1024 / v.n) : 1;
   OCT_TRY(oct_lower_read(l, step, &p->x, in));

@@ -1,7 +1,6 @@
 /* Functions of one number: exp, log, sqrt, reciprocal, erf.
  * SPDX-License-Identifier: MIT */
 #include "ops/elementwise.h"
-#include "ops/math_f32.h"
 
 static double exp_of(const oct_node *node, double x) {
   (void)node;
@@ -28,11 +27,11 @@ static double erf_of(const oct_node *node, double x) {
   return oct_erf(x);
 }
 
-OCT_APPLY_F32(apply_exp, oct_exp_f32(v))
+OCT_APPLY_MATH(apply_exp, exp_f32)
 OCT_APPLY_F32(apply_log, (float)oct_log((double)v))
 OCT_APPLY_F32(apply_sqrt, sqrtf(v))
 OCT_APPLY_F32(apply_reciprocal, 1.0f / v)
-OCT_APPLY_F32(apply_erf, oct_erf_f32(v))
+OCT_APPLY_MATH(apply_erf, erf_f32)
 
 static octet_status lower_exp(oct_lowering *l, oct_node *node) { return oct_unary_lower(l, node, "exp_f32", apply_exp, NULL); }
 static octet_status lower_log(oct_lowering *l, oct_node *node) { return oct_unary_lower(l, node, "log_f32", apply_log, NULL); }

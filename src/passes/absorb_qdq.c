@@ -1,8 +1,9 @@
 /* quantize and dequantize nodes with constant parameters become quantization parameters of values:
  *
- * - quantize - dequantize with equal parameters: the value before carries them, if only such quantize nodes read it; else an identity node whose
- *   output carries them stands in for the pair.
- * - dequantize of a constant: a quantized constant. Unsigned bytes with zero point 128 become signed ones with zero point 0: the same real numbers.
+ * - quantize - dequantize with equal parameters: the value before carries them, if only such quantize nodes read it; else an identity
+ *   node whose output carries them stands in for the pair.
+ * - dequantize of a constant: a quantized constant. Unsigned bytes with zero point 128 become signed ones with zero point 0: the same
+ *   real numbers.
  * - dequantize after an operator that moves or selects elements (transpose, reshape, max pooling): goes before it, to meet its quantize.
  * - dequantize of an 8-bit graph input, quantize to an 8-bit graph output: stay, but the value on the float side carries the parameters.
  * SPDX-License-Identifier: MIT */

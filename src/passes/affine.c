@@ -35,7 +35,8 @@ static int weight_axis(const oct_node *node) {
 
 /* Only nodes whose result is factor-linear in the weights and takes the bias as it is. */
 static bool is_plain(const oct_node *node) {
-  if (strcmp(node->op->name, "matmul") == 0) return node->outputs[0]->has_shape && node->outputs[0]->shape.rank == 2 && node->inputs[0]->shape.rank == 2;
+  if (strcmp(node->op->name, "matmul") == 0)
+    return node->outputs[0]->has_shape && node->outputs[0]->shape.rank == 2 && node->inputs[0]->shape.rank == 2;
   if (strcmp(node->op->name, "gemm") == 0)
     return oct_node_float(node, "alpha") == 1 && (oct_node_float(node, "beta") == 1 || node->n_inputs < 3 || !node->inputs[2]);
   return strcmp(node->op->name, "conv") == 0;
@@ -88,7 +89,8 @@ static octet_status scale_weights(oct_rewrite *rw, oct_node *node, int64_t chann
   int64_t strides[OCT_MAX_RANK], count = oct_shape_count(&old->shape);
   oct_shape_strides(&old->shape, strides);
   int64_t stride = strides[weight_axis(node)];
-  for (int64_t i = 0; i < count; i++) ((float *)fresh->data)[i] = (float)(oct_get_f64(old->data, old->dtype, i) * factor[i / stride % channels]);
+  for (int64_t i = 0; i < count; i++)
+    ((float *)fresh->data)[i] = (float)(oct_get_f64(old->data, old->dtype, i) * factor[i / stride % channels]);
   return set_constant(rw, node, 1, node->inputs[1]->name, fresh);
 }
 
@@ -99,7 +101,8 @@ static octet_status shift_bias(oct_rewrite *rw, oct_node *node, int64_t channels
   oct_tensor *fresh;
   char name[160];
   OCT_TRY(oct_tensor_create(rw->ctx, OCT_F32, &shape, &fresh));
-  for (int64_t c = 0; c < channels; c++) ((float *)fresh->data)[c] = (float)(bias_at(bias, c) * (factor ? factor[c] : 1) + (shift ? shift[c] : 0));
+  for (int64_t c = 0; c < channels; c++)
+    ((float *)fresh->data)[c] = (float)(bias_at(bias, c) * (factor ? factor[c] : 1) + (shift ? shift[c] : 0));
   snprintf(name, sizeof name, "%.140s.bias", node->name);
   return set_constant(rw, node, 2, old ? old->name : name, fresh);
 }

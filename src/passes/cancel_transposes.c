@@ -1,9 +1,11 @@
-/* Transposes: two in a row become one, those that change nothing are dropped, one before an elementwise node cancels one after it, and one that only
- * an elementwise node reads goes behind that node, to meet others there.
+/* Transposes: two in a row become one, those that change nothing are dropped, one before an elementwise node cancels one after it, and
+ * one that only an elementwise node reads goes behind that node, to meet others there.
  * SPDX-License-Identifier: MIT */
 #include "passes/rewrite.h"
 
-static bool is_transpose(const oct_node *node) { return node && strcmp(node->op->name, "transpose") == 0 && node->inputs[0] && node->outputs[0]; }
+static bool is_transpose(const oct_node *node) {
+  return node && strcmp(node->op->name, "transpose") == 0 && node->inputs[0] && node->outputs[0];
+}
 
 /* The permutation, or false when the rank is not known. */
 static bool permutation(const oct_node *node, int64_t perm[OCT_MAX_RANK], int *rank) {
@@ -54,7 +56,9 @@ static octet_status join(oct_rewrite *rw, oct_node *node) {
   int rank;
   if (!is_transpose(before) || !permutation(before, first, &rank) || !permutation(node, second, &rank)) return OCTET_OK;
   const oct_value *middle = before->outputs[0];
-  if (middle->quant && !oct_quant_equal(middle->quant, before->inputs[0]->quant) && !oct_quant_equal(middle->quant, node->outputs[0]->quant)) return OCTET_OK;
+  if (middle->quant && !oct_quant_equal(middle->quant, before->inputs[0]->quant) &&
+      !oct_quant_equal(middle->quant, node->outputs[0]->quant))
+    return OCTET_OK;
   if (middle->quant && middle->quant->axis >= 0) return OCTET_OK;
   compose(first, second, rank, both);
   OCT_TRY(oct_node_set_ints(rw->ctx, rw->graph, node, "perm", both, (size_t)rank));
@@ -112,7 +116,8 @@ static bool inputs_share(const oct_rewrite *rw, const oct_node *node, int64_t pe
     int n;
     if (!v || (v->kind == OCT_CONSTANT && !v->quant && oct_shape_count(&v->shape) == 1)) continue;
     const oct_node *t = v->producer;
-    if (!is_transpose(t) || !permutation(t, own, &n) || oct_rewrite_only_user(rw, v) != node || !keeps_rounding(t->inputs[0], v)) return false;
+    if (!is_transpose(t) || !permutation(t, own, &n) || oct_rewrite_only_user(rw, v) != node || !keeps_rounding(t->inputs[0], v))
+      return false;
     if (*rank && (n != *rank || memcmp(own, perm, (size_t)n * sizeof *perm) != 0)) return false;
     memcpy(perm, own, (size_t)n * sizeof *perm);
     *rank = n;
@@ -125,7 +130,9 @@ static octet_status sink(oct_rewrite *rw, oct_node *f) {
   int64_t perm[OCT_MAX_RANK];
   int rank;
   oct_value *y = f->n_outputs == 1 ? f->outputs[0] : NULL, *inner;
-  if (!y || !oct_node_has(f, OCT_TRAIT_ELEMENTWISE) || !y->has_shape || rw->is_output[y->id] || rw->touched[y->id] || (y->quant && y->quant->axis >= 0)) return OCTET_OK;
+  if (!y || !oct_node_has(f, OCT_TRAIT_ELEMENTWISE) || !y->has_shape || rw->is_output[y->id] || rw->touched[y->id] ||
+      (y->quant && y->quant->axis >= 0))
+    return OCTET_OK;
   if (!inputs_share(rw, f, perm, &rank) || y->shape.rank != rank) return OCTET_OK;
   oct_shape shape = y->shape;
   for (int d = 0; d < rank; d++) shape.dim[perm[d]] = y->shape.dim[d];

@@ -1,5 +1,5 @@
-/* Nodes with the same operator, attributes and inputs are computed once. Inputs of commutative operators compare in any order; small constants compare by
- * content. Constants themselves are not merged: their names are the user's.
+/* Nodes with the same operator, attributes and inputs are computed once. Inputs of commutative operators compare in any order; small
+ * constants compare by content. Constants themselves are not merged: their names are the user's.
  * SPDX-License-Identifier: MIT */
 #include "passes/rewrite.h"
 
@@ -14,7 +14,8 @@ static bool is_small(const oct_value *v) { return v->kind == OCT_CONSTANT && v->
 
 static bool same_value(const oct_value *a, const oct_value *b) {
   if (a == b) return true;
-  if (!a || !b || !is_small(a) || !is_small(b) || a->tensor->dtype != b->tensor->dtype || !oct_shape_equal(&a->shape, &b->shape)) return false;
+  if (!a || !b || !is_small(a) || !is_small(b) || a->tensor->dtype != b->tensor->dtype || !oct_shape_equal(&a->shape, &b->shape))
+    return false;
   return oct_quant_equal(a->quant, b->quant) && memcmp(a->tensor->data, b->tensor->data, a->tensor->bytes) == 0;
 }
 
@@ -37,18 +38,18 @@ static uint64_t hash_node(const oct_rewrite *rw, const oct_node *node) {
 static bool same_attribute(const oct_attribute *a, const oct_attribute *b) {
   if (!b || a->type != b->type || a->count != b->count) return false;
   switch (a->type) {
-  case OCT_ATTRIBUTE_INT: return a->i == b->i;
-  case OCT_ATTRIBUTE_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-  case OCT_ATTRIBUTE_STRING: return strcmp(a->s, b->s) == 0;
-  case OCT_ATTRIBUTE_INTS: return a->count == 0 || memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0;
-  case OCT_ATTRIBUTE_FLOATS: return a->count == 0 || memcmp(a->floats, b->floats, a->count * sizeof *a->floats) == 0;
-  case OCT_ATTRIBUTE_STRINGS:
-    for (size_t i = 0; i < a->count; i++)
-      if (strcmp(a->strings[i], b->strings[i]) != 0) return false;
-    return true;
-  case OCT_ATTRIBUTE_TENSOR:
-    return a->tensor == b->tensor || (a->tensor->dtype == b->tensor->dtype && oct_shape_equal(&a->tensor->shape, &b->tensor->shape) &&
-                                      memcmp(a->tensor->data, b->tensor->data, a->tensor->bytes) == 0);
+    case OCT_ATTRIBUTE_INT: return a->i == b->i;
+    case OCT_ATTRIBUTE_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case OCT_ATTRIBUTE_STRING: return strcmp(a->s, b->s) == 0;
+    case OCT_ATTRIBUTE_INTS: return a->count == 0 || memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0;
+    case OCT_ATTRIBUTE_FLOATS: return a->count == 0 || memcmp(a->floats, b->floats, a->count * sizeof *a->floats) == 0;
+    case OCT_ATTRIBUTE_STRINGS:
+      for (size_t i = 0; i < a->count; i++)
+        if (strcmp(a->strings[i], b->strings[i]) != 0) return false;
+      return true;
+    case OCT_ATTRIBUTE_TENSOR:
+      return a->tensor == b->tensor || (a->tensor->dtype == b->tensor->dtype && oct_shape_equal(&a->tensor->shape, &b->tensor->shape) &&
+                                        memcmp(a->tensor->data, b->tensor->data, a->tensor->bytes) == 0);
   }
   return false;
 }

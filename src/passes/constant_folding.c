@@ -1,5 +1,5 @@
-/* Nodes whose inputs are constants, evaluated now. Left alone: dequantize (absorb_qdq makes quantized constants of them), and casts of float16 constants
- * that weights are taken from (so that export keeps float16; a session folds them in its own copy).
+/* Nodes whose inputs are constants, evaluated now. Left alone: dequantize (absorb_qdq makes quantized constants of them), and casts of
+ * float16 constants that weights are taken from (so that export keeps float16; a session folds them in its own copy).
  * SPDX-License-Identifier: MIT */
 #include "ops/fold.h"
 #include "passes/pass.h"

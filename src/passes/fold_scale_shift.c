@@ -1,5 +1,6 @@
-/* Multiplication, division, addition and subtraction by constants (one, or one per channel) after a convolution, gemm or matmul: into its weights and bias.
- * Factors into weights change float rounding only; the shift becomes the bias, which gives a convolution without bias one.
+/* Multiplication, division, addition and subtraction by constants (one, or one per channel) after a convolution, gemm or matmul: into its
+ * weights and bias. Factors into weights change float rounding only; the shift becomes the bias, which gives a convolution without bias
+ * one.
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 

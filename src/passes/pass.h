@@ -17,8 +17,8 @@ extern const oct_pass *const oct_pass_registry[];
 const oct_pass *oct_pass_find(const char *name); /* NULL when unknown */
 
 /* Runs all passes in the order of pass_manager.c, again and again until none changes anything (at most OCT_PASS_ROUNDS times).
- * `disabled`: names of passes to leave out, NULL-ended, or NULL; an unknown name is OCTET_INVALID_ARGUMENT. Debug builds verify the graph after
- * every pass that changed it. */
+ * `disabled`: names of passes to leave out, NULL-ended, or NULL; an unknown name is OCTET_INVALID_ARGUMENT. Debug builds verify the graph
+ * after every pass that changed it. */
 #define OCT_PASS_ROUNDS 16
 octet_status oct_passes_run(octet_context *ctx, oct_graph *graph, const char *const *disabled);
 /* One pass by name (and the compaction around it). */

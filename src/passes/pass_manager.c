@@ -1,14 +1,24 @@
 /* The order of the passes, and running them until nothing changes.
  *
- * absorb_qdq and absorb_dynamic come first: folding would turn dequantized weights into float constants. Then what is constant is made constant and what does
- * nothing is dropped, so that the patterns of the later passes lie side by side. A pass that is not in the order below (a new file) runs last.
+ * absorb_qdq and absorb_dynamic come first: folding would turn dequantized weights into float constants. Then what is constant is made
+ * constant and what does nothing is dropped, so that the patterns of the later passes lie side by side. A pass that is not in the order
+ * below (a new file) runs last.
  * SPDX-License-Identifier: MIT */
 #include "passes/pass.h"
 #include "ir/verify.h"
 
 static const char *const order[] = {
-    "dead_code",  "absorb_qdq", "absorb_dynamic", "identity_removal", "constant_folding",          "fold_batch_normalization",
-    "fold_scale", "add_bias",   "cancel_transposes", "common_subexpressions", NULL,
+    "dead_code",
+    "absorb_qdq",
+    "absorb_dynamic",
+    "identity_removal",
+    "constant_folding",
+    "fold_batch_normalization",
+    "fold_scale",
+    "add_bias",
+    "cancel_transposes",
+    "common_subexpressions",
+    NULL,
 };
 
 const oct_pass *oct_pass_find(const char *name) {

@@ -11,7 +11,9 @@ static const oct_tensor *plain_constant(const oct_node *node, int i) {
   return v && !v->quant ? oct_constant_of(v) : NULL;
 }
 
-static bool is_stored_type(oct_dtype dtype) { return dtype == OCT_I8 || dtype == OCT_U8 || dtype == OCT_I16 || dtype == OCT_U16 || dtype == OCT_I32; }
+static bool is_stored_type(oct_dtype dtype) {
+  return dtype == OCT_I8 || dtype == OCT_U8 || dtype == OCT_I16 || dtype == OCT_U16 || dtype == OCT_I32;
+}
 
 /* The axis of per-channel parameters: -1 for one scale, -2 when they do not fit. */
 static int axis_of(const oct_node *node, int64_t count) {
@@ -95,6 +97,7 @@ octet_status oct_qdq_rounded(oct_qdq *q, oct_value *x, const oct_quant *params, 
 octet_status oct_qdq_replace_output(oct_qdq *q, oct_node *dequantize, oct_value *carrier, const oct_quant *params) {
   oct_value *y = dequantize->outputs[0];
   const oct_quant *wanted = y->quant ? y->quant : params;
-  if (!oct_quant_equal(wanted, carrier->quant) || !oct_rewrite_can_replace(&q->rw, y, carrier)) OCT_TRY(oct_qdq_rounded(q, carrier, wanted, &carrier));
+  if (!oct_quant_equal(wanted, carrier->quant) || !oct_rewrite_can_replace(&q->rw, y, carrier))
+    OCT_TRY(oct_qdq_rounded(q, carrier, wanted, &carrier));
   return oct_rewrite_replace(&q->rw, y, carrier);
 }

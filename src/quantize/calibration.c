@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "quantize/calibration.h"
 
+#include "ops/fold.h"
 #include "passes/pass.h"
 #include "quantize/probe.h"
 
@@ -45,6 +46,7 @@ static octet_status make_graph(oct_calibration *c, const oct_graph *graph, const
   OCT_TRY(oct_graph_prune(ctx, c->graph));
   OCT_TRY(check_not_quantized(ctx, c->graph));
   OCT_TRY(oct_passes_run(ctx, c->graph, options->disabled_passes));
+  OCT_TRY(oct_fold_constants(ctx, c->graph)); /* half-precision weights behind casts, which the passes leave */
   for (size_t i = 0; i < c->graph->n_nodes; i++)
     if (oct_node_has(c->graph->nodes[i], OCT_TRAIT_ACCUMULATES)) OCT_TRY(absorb_factors(ctx, c->graph, c->graph->nodes[i]));
   OCT_TRY(oct_graph_prune(ctx, c->graph));

@@ -83,6 +83,20 @@ static oct_range content_range(const oct_tensor *t) {
   return range;
 }
 
+/* The extremes of a sample fall short of what the layer will meet, and differ from draw to draw. Each end is moved out to the next of eight steps
+ * per octave, so that unseen data have some room and draws of one population mostly give the same scale. */
+static double next_step(double x) {
+  int exponent;
+  double mantissa = frexp(fabs(x), &exponent);
+  return copysign(ldexp(ceil(mantissa * 16 - 1e-9) / 16, exponent), x);
+}
+
+static oct_range with_headroom(oct_range range) {
+  if (range.low < 0) range.low = next_step(range.low);
+  if (range.high > 0) range.high = next_step(range.high);
+  return range;
+}
+
 static oct_range given_range(const oct_value_choice *choice, const oct_parameters *p) {
   return (oct_range){-(double)p->zero_point * (double)choice->scale, (255 - (double)p->zero_point) * (double)choice->scale};
 }
@@ -116,6 +130,7 @@ static octet_status choose_own(oct_conversion *k, const oct_value *v, bool *bloc
   } else {
     if (!choice->observer || choice->observer->count == 0) return never_observed(c, v);
     range = oct_observer_range(choice->observer, choice->kind, &c->options.observers, c->options.symmetric);
+    if (choice->kind == OCT_OBSERVER_MINMAX && v->kind != OCT_INPUT) range = with_headroom(range);
     source = oct_observer_kind_name(choice->kind);
     if (range.high - range.low > UNUSABLE_RANGE) {
       *blocked = true;

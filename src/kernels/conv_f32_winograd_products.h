@@ -1,0 +1,76 @@
+/* The products of the float Winograd convolution with transformed weights in memory: per position a matrix product of tiles and
+ * output channels. Included after conv_f32_winograd_tile.h by files that instantiate heights with GEMM() and list them.
+ * Each accumulator is a variable of its own (gcc 12 spills arrays); what `height` and `columns` leave unused is removed by the
+ * compiler, as both are constants after inlining.
+ * SPDX-License-Identifier: MIT */
+#ifndef OCT_KERNELS_CONV_F32_WINOGRAD_PRODUCTS_H
+#define OCT_KERNELS_CONV_F32_WINOGRAD_PRODUCTS_H
+
+#include "kernels/conv_f32_winograd.h"
+
+#define TALLEST 12
+
+
+#define FOR_VECTORS(X, r) X(r, 0) X(r, 1) X(r, 2) X(r, 3)
+#define FOR_ALL(X)                                                                                                        \
+  FOR_VECTORS(X, 0) FOR_VECTORS(X, 1) FOR_VECTORS(X, 2) FOR_VECTORS(X, 3) FOR_VECTORS(X, 4) FOR_VECTORS(X, 5)           \
+  FOR_VECTORS(X, 6) FOR_VECTORS(X, 7) FOR_VECTORS(X, 8) FOR_VECTORS(X, 9) FOR_VECTORS(X, 10) FOR_VECTORS(X, 11)
+#define ACCUMULATOR(r, v) V c##r##_##v = V_ZERO();
+#define WEIGHTS(v) V b##v = columns > v ? V_LOAD(weights + v * LANES) : V_ZERO();
+#define MULTIPLY(r, v) \
+  if (height > r && columns > v) c##r##_##v = V_FMA(V_SET1(in[r * POSITIONS * LANES + k]), b##v, c##r##_##v);
+#define KEEP(r, v) \
+  if (height > r && columns > v) V_STORE(out + (r * POSITIONS * columns + v) * LANES, c##r##_##v);
+
+/* `height` tiles x `columns` vectors of output channels at one position. */
+static inline __attribute__((always_inline)) void gemm(const int height, const int columns, const float *in, ptrdiff_t chunk_step,
+                                                       int64_t channels, const float *weights, float *out) {
+  FOR_ALL(ACCUMULATOR)
+  for (; channels > 0; channels -= LANES, in += chunk_step) {
+    const int64_t count = channels < LANES ? channels : LANES;
+    for (int64_t k = 0; k < count; k++, weights += columns * LANES) {
+      WEIGHTS(0) WEIGHTS(1) WEIGHTS(2) WEIGHTS(3)
+      FOR_ALL(MULTIPLY)
+    }
+  }
+  FOR_ALL(KEEP)
+}
+
+typedef void (*gemm_fn)(const float *in, ptrdiff_t chunk_step, int64_t channels, const float *weights, float *out);
+
+/* The products of one panel width: the most tiles at a time, and one function per number of tiles. */
+typedef struct gemm_set {
+  int height;
+  gemm_fn run[TALLEST];
+} gemm_set;
+
+#define GEMM(height, columns)                                                                                               \
+  static __attribute__((noinline)) void gemm_##height##x##columns(const float *in, ptrdiff_t chunk_step, int64_t channels, \
+                                                                  const float *weights, float *out) {                       \
+    gemm(height, columns, in, chunk_step, channels, weights, out);                                                          \
+  }
+#define GEMM_6(columns) GEMM(1, columns) GEMM(2, columns) GEMM(3, columns) GEMM(4, columns) GEMM(5, columns) GEMM(6, columns)
+#define GEMM_8(columns) GEMM_6(columns) GEMM(7, columns) GEMM(8, columns)
+#define GEMM_12(columns) GEMM_8(columns) GEMM(9, columns) GEMM(10, columns) GEMM(11, columns) GEMM(12, columns)
+#define GEMM_NAMES_6(columns) gemm_1x##columns, gemm_2x##columns, gemm_3x##columns, gemm_4x##columns, gemm_5x##columns, gemm_6x##columns
+#define GEMM_NAMES_8(columns) GEMM_NAMES_6(columns), gemm_7x##columns, gemm_8x##columns
+#define GEMM_NAMES_12(columns) GEMM_NAMES_8(columns), gemm_9x##columns, gemm_10x##columns, gemm_11x##columns, gemm_12x##columns
+
+/* `sets`: products by number of columns, from 1 to PANEL / LANES. */
+static void multiply_with(const gemm_set *sets, const oct_winograd_block *b, int64_t channels, int64_t width, const float *weights,
+                          const float *values, float *products) {
+  const gemm_set *set = &sets[width / LANES - 1];
+  for (int position = 0; position < POSITIONS; position++, weights += channels * width) {
+    int64_t first = position % 6 == 4 ? b->wide_begin : 0, last = position % 6 == 4 ? b->wide_end : b->tiles;
+    if (position / 6 == 4 && last > b->tall_end) last = b->tall_end;
+    int64_t parts = (last - first + set->height - 1) / set->height;
+    for (int64_t left = parts, i = first; left > 0; left--) {
+      int64_t height = (last - i + left - 1) / left;
+      set->run[height - 1](values + (i * POSITIONS + position) * LANES, b->tiles * POSITIONS * LANES, channels, weights,
+                           products + (i * POSITIONS + position) * width);
+      i += height;
+    }
+  }
+}
+
+#endif
