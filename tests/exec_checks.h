@@ -216,9 +216,10 @@ static inline bool exec_close(const exec_tensors *got, const exec_tensors *want,
   return true;
 }
 
-#define EXEC_FUSIONS 6
+#define EXEC_FUSIONS 7
 static const unsigned exec_fusions[EXEC_FUSIONS] = {OCT_FUSE_ALL, 0, OCT_FUSE_ALL & ~(unsigned)OCT_FUSE_RESIDUAL, OCT_FUSE_ALL & ~(unsigned)OCT_FUSE_ACTIVATION,
-                                                    OCT_FUSE_ALL & ~(unsigned)OCT_FUSE_TABLE, OCT_FUSE_RESIDUAL};
+                                                    OCT_FUSE_ALL & ~(unsigned)OCT_FUSE_TABLE, OCT_FUSE_ALL & ~(unsigned)OCT_FUSE_BIAS,
+                                                    OCT_FUSE_RESIDUAL};
 
 /* The graph gives what the references give: for batches, with each kind of fusion off, with one and three threads. */
 static inline void exec_agrees(const char *title, const char *text, double step) {

@@ -33,6 +33,12 @@ static const float_case cases[] = {
     {"gemm, residual, relu", "input x f32[N,24]\nconst w f32[24,24] = rnd\nconst b f32[24] = rnd\ng = gemm(x, w, b)\ns = add(g, x)\ny = relu(s)\noutput y\n"},
     {"matmul of constants and of activations",
      "input x f32[N,3,5]\ninput z f32[N,5,4]\nconst w f32[4,9] = rnd\nm = matmul(x, z)\nn = matmul(m, w)\ny = relu(n)\noutput y\n"},
+    {"a bias that is an add", "input x f32[N,3,7,6]\nconst k f32[5,1,1] = rnd\n" CONV1("c", "x", "3", "5") "s = add(k, c)\ny = relu(s)\noutput y\n"},
+    {"a bias of one number", "input x f32[N,3,7,6]\nconst k f32[] = 0.3\n" CONV1("c", "x", "3", "5") "y = add(c, k)\noutput y\n"},
+    {"two such, and a residual", "input x f32[N,3,7,6]\nconst k f32[1,3,1,1] = rnd\n" CONV1("c", "x", "3", "3") "s = add(c, k)\nt = add(s, k)\nu = add(t, x)\ny = relu(u)\noutput y\n"},
+    {"an add per column is no bias", "input x f32[N,3,7,5]\nconst k f32[5] = rnd\n" CONV1("c", "x", "3", "5") "y = add(c, k)\noutput y\n"},
+    {"an add that widens is no bias", "input x f32[1,3,7,5]\nconst k f32[2,5,1,1] = rnd\n" CONV1("c", "x", "3", "5") "y = add(c, k)\noutput y\n"},
+    {"matmul with bias and relu", "input x f32[N,2,4]\nconst w f32[4,9] = rnd\nconst k f32[9] = rnd\nm = matmul(x, w)\ns = add(m, k)\ny = relu(s)\noutput y\n"},
     {"batch normalization between", "input x f32[N,4,7,6]\nconst g f32[6] = rnd\nconst o f32[6] = rnd\nconst m f32[6] = rnd\nconst v f32[6] = 0.5\n" CONV3(
                                         "a", "x", "4", "6") "n = batch_normalization(a, g, o, m, v)\ny = relu(n)\noutput y\n"},
 };

@@ -159,7 +159,8 @@ static oct_tensor *random_input(const oct_value *v, unsigned seed) {
   for (int i = 0; i < shape.rank; i++)
     if (shape.dim[i] < 0) shape.dim[i] = 2;
   OK(oct_tensor_create(ctx, v->dtype, &shape, &t));
-  for (int64_t i = 0; i < oct_shape_count(&shape); i++) oct_set_f64(t->data, t->dtype, i, (oct_dtype_is_float(v->dtype) ? 1 : 100) * noise(&seed));
+  for (int64_t i = 0; i < oct_shape_count(&shape); i++)
+    oct_set_f64(t->data, t->dtype, i, (oct_dtype_is_float(v->dtype) ? 1 : 100) * noise(&seed));
   return t;
 }
 

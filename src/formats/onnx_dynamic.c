@@ -111,8 +111,8 @@ octet_status oct_onnx_write_dynamic(oct_onnx_writer *writer, const oct_node *nod
   names n;
   bool per_sample = oct_node_int(node, "dynamic") == 1;
   if (per_sample)
-    oct_warn(ctx,
-             "dynamic quantization in ONNX takes the range of the whole tensor, Octet that of each sample or row: results differ slightly there");
+    oct_warn(ctx, "dynamic quantization in ONNX takes the range of the whole tensor, Octet that of each sample or row: results differ "
+                  "slightly there");
   const char *input = oct_onnx_name_of(&writer->exporter, node->inputs[0]);
   if (!input) return ctx->status;
   OCT_TRY(make_names(writer, node->name, &n));

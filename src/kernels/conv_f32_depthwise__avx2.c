@@ -1,6 +1,6 @@
-/* Depthwise float convolution, AVX2 + FMA: 8 channels x up to 8 pixels. See conv_f32_depthwise_tile.h.
+/* Depthwise and narrow grouped float convolution, AVX2 + FMA: 8 channels x up to 8 pixels. See conv_f32_depthwise_tile.h.
  *
- * The result stays within (K + 4) * 2^-24 * (sum of |x * w| + |bias| + |residual|) of the exact one, K = kernel_h * kernel_w.
+ * The result stays within (K + 4) * 2^-24 * (sum of |x * w| + |bias| + |residual|) of the exact one, K = products per output.
  * SPDX-License-Identifier: MIT */
 #include <immintrin.h>
 
@@ -17,6 +17,7 @@
 #define V_LOAD_MASK(m, p) _mm256_maskload_ps(p, m)
 #define V_STORE(p, x) _mm256_storeu_ps(p, x)
 #define V_STORE_MASK(p, m, x) _mm256_maskstore_ps(p, m, x)
+#define I_NEXT(x) _mm256_add_epi32(x, _mm256_set1_epi32(1))
 #define V_PERMUTE(i, x) _mm256_permutevar8x32_ps(x, i)
 #define V_ADD(a, b) _mm256_add_ps(a, b)
 #define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
@@ -27,10 +28,10 @@ static inline __m256i lane_mask(int64_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* Lane i is output channel c + i and reads input channel (c + i) / multiplier, counted from `channel`. */
-static inline __m256i lane_inputs(int64_t c, int64_t channel, int64_t multiplier) {
+/* Lane i is output channel c + i; its group's first input channel, counted from `first`. */
+static inline __m256i lane_inputs(int64_t c, int64_t first, int64_t group_in, int64_t group_out) {
   int32_t lanes[8];
-  for (int i = 0; i < 8; i++) lanes[i] = (int32_t)((c + i) / multiplier - channel);
+  for (int i = 0; i < 8; i++) lanes[i] = (int32_t)((c + i) / group_out * group_in - first);
   return _mm256_loadu_si256((const __m256i *)lanes);
 }
 

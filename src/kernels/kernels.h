@@ -122,7 +122,7 @@ typedef struct oct_pool_args {
   int32_t in_zero_point, out_zero_point, low, high; /* u8: q = requantize_onnx(float(sum(x - in_zp)) * (multiplier / float(count))) */
 } oct_pool_args;
 
-/* Functions of floats (kernels/math_f32.h states their errors) over dense runs, and rows that are normalized. Every variant gives the same bits.
+/* Functions of floats (kernels/math_f32.h states their errors) over dense runs, and rows that are normalized. Variants differ by rounding.
  * x and y may be the same memory. */
 typedef struct oct_vector_math {
   void (*exp_f32)(size_t n, const float *x, float *y);

@@ -1,6 +1,7 @@
-/* ConvInteger (ONNX): 8-bit input and weights with zero points, int32 result. Reference only.
+/* ConvInteger (ONNX): 8-bit input and weights with zero points, int32 result.
  * SPDX-License-Identifier: MIT */
 #include "ops/accumulate.h"
+#include "ops/integer_lower.h"
 #include "ops/window.h"
 
 static octet_status check_zero_point(octet_context *ctx, const oct_node *node, int of, int index, int64_t channels) {
@@ -55,6 +56,18 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   return OCTET_OK;
 }
 
+static octet_status lower(oct_lowering *l, oct_node *node) {
+  const oct_value *x = node->inputs[0], *w = node->inputs[1];
+  oct_integer_problem p = {.node = node, .spatial = true};
+  oct_window window;
+  if (oct_shape_count(&node->outputs[0]->shape) == 0 || oct_shape_count(&x->shape) == 0) return oct_lower_decline(l, "a dimension is zero");
+  if (x->shape.rank > 4) return oct_lower_decline(l, "convolution over %d spatial axes has no kernel", x->shape.rank - 2);
+  OCT_TRY(oct_window_infer(l->ctx, node, &x->shape, &w->shape.dim[2], false, &window));
+  if (!oct_window_conv_shape(&window, &x->shape, w->shape.dim[0], oct_node_int(node, "group"), &p.shape)) return oct_lower_decline(l, "a size is beyond the kernels' range");
+  p.pad_bottom = window.rank == 2 ? (int)window.after[0] : 0, p.pad_right = (int)window.after[window.rank - 1];
+  return oct_integer_lower(l, &p);
+}
+
 static const oct_attribute_spec attributes[] = {
     OCT_WINDOW_ATTRIBUTES,
     {"group", OCT_ATTRIBUTE_INT, false, "1", 1, INT32_MAX, "groups of channels"},
@@ -81,6 +94,7 @@ const oct_op oct_op_conv_integer = {
     .attributes = attributes,
     .infer = infer,
     .reference = reference,
+    .lower = lower,
     .quantization = {.output = OCT_OUTPUT_NONE},
     .imports = imports,
     .exports = exports,

@@ -181,7 +181,8 @@ octet_status oct_export_default(oct_exporter *exporter, const oct_node *node, co
   if (status == OCTET_OK) status = export_inputs(exporter, node, inputs, &foreign.n_inputs);
   for (int i = 0; status == OCTET_OK && i < node->n_outputs; i++) outputs[i] = node->outputs[i] ? node->outputs[i]->name : "";
   for (int i = 0; status == OCTET_OK && i < node->n_attributes; i++) /* these are Octet's own */
-    if (strcmp(node->attributes[i].name, "dynamic") != 0 && strcmp(node->attributes[i].name, "per_sample") != 0) attributes[foreign.n_attributes++] = node->attributes[i];
+    if (strcmp(node->attributes[i].name, "dynamic") != 0 && strcmp(node->attributes[i].name, "per_sample") != 0)
+      attributes[foreign.n_attributes++] = node->attributes[i];
   if (status == OCTET_OK) status = exporter->emit(exporter, &foreign, inputs);
   oct_free(inputs);
   oct_free(outputs);

@@ -1,5 +1,6 @@
-/* MatMulInteger (ONNX): 8-bit factors with zero points, int32 result. Reference only.
+/* MatMulInteger (ONNX): 8-bit factors with zero points, int32 result.
  * SPDX-License-Identifier: MIT */
+#include "ops/integer_lower.h"
 #include "ops/matmul.h"
 
 /* A zero point is one number, one per row of A or column of B, or a tensor of that with the batch dims of its factor. */
@@ -56,6 +57,18 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   return OCTET_OK;
 }
 
+static octet_status lower(oct_lowering *l, oct_node *node) {
+  const oct_value *a = node->inputs[0], *b = node->inputs[1];
+  if (oct_shape_count(&node->outputs[0]->shape) == 0 || oct_shape_count(&a->shape) == 0) return oct_lower_decline(l, "a dimension is zero");
+  if (b->shape.rank != 2) return oct_lower_decline(l, "B is not one matrix");
+  int64_t k = a->shape.dim[a->shape.rank - 1], rows = 1;
+  for (int i = 0; i < a->shape.rank - 1; i++) rows *= a->shape.dim[i];
+  oct_integer_problem p = {.node = node, .weights_by_k = true};
+  p.shape = (oct_conv_shape){.batch = 1, .in_h = 1, .in_w = rows, .channels = k, .out_h = 1, .out_w = rows, .out_channels = b->shape.dim[1], .kernel_h = 1,
+                             .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .groups = 1};
+  return oct_integer_lower(l, &p);
+}
+
 static const oct_import_row imports[] = {{"onnx", "MatMulInteger", 10, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row exports[] = {{"onnx", "MatMulInteger", NULL}, {NULL, NULL, NULL}};
 static const char *const cases[] = {"in=u8[4,3],u8[3,2],u8[]=12,u8[]=0", "in=u8[2,3,5],i8[5,4],u8[]=100,i8[4]=1,2,3,-4", "in=i8[3,5],i8[5,2]", NULL};
@@ -70,6 +83,7 @@ const oct_op oct_op_matmul_integer = {
     .max_outputs = 1,
     .infer = infer,
     .reference = reference,
+    .lower = lower,
     .quantization = {.output = OCT_OUTPUT_NONE},
     .imports = imports,
     .exports = exports,

@@ -37,7 +37,11 @@ static octet_status strip_output(octet_context *ctx, oct_graph *g, size_t index)
   if (!v->quant && v->kind == OCT_INTERMEDIATE && !(v->quant = parameters_of(ctx, g, node, out->dtype))) return ctx->status;
   for (size_t i = 0; i < g->n_outputs; i++)
     if (g->outputs[i] == out) g->outputs[i] = v;
-  return OCTET_OK;
+  if (v->kind != OCT_INTERMEDIATE) return OCTET_OK;
+  char *name = oct_region_strdup(ctx, &g->region, out->name);
+  if (!name) return OCTET_OUT_OF_MEMORY;
+  OCT_TRY(oct_value_rename(ctx, g, out, "raw"));
+  return oct_value_rename(ctx, g, v, name);
 }
 
 octet_status oct_compare_strip_io(octet_context *ctx, oct_graph *g) {

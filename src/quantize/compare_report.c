@@ -44,23 +44,33 @@ static const char *type_of(const oct_node *node, const oct_node_report *r) {
   return w && is_half(w) ? "float16" : "float";
 }
 
-/* Islands: float layers that an integer layer depends on. */
+static bool reads(const oct_comparison *k, const oct_node *node, const oct_value *v) {
+  const oct_fusion *f = &k->fusion.fusions[node->id];
+  bool found = oct_node_has(node, OCT_TRAIT_ACCUMULATES) && f->residual == v;
+  for (int n = 0; n < node->n_inputs && !found; n++) found = node->inputs[n] == v;
+  return found;
+}
+
+/* Islands: float layers that an integer layer depends on. Backwards, so that chains of float layers are found in one sweep. */
 static void mark_islands(oct_comparison *k) {
   oct_compare_report *r = k->report;
-  for (size_t i = 0; i < k->n_layers; i++) {
+  for (size_t i = k->n_layers; i-- > 0;) {
     if (strcmp(r->layers[i].type, "float") != 0) continue;
-    const oct_value *v = k->layers[i].result;
     for (size_t j = i + 1; j < k->n_layers && !r->layers[i].island; j++) {
-      if (strcmp(r->layers[j].type, "int8") != 0) continue;
-      const oct_node *user = k->layers[j].node;
-      for (int n = 0; n < user->n_inputs; n++) r->layers[i].island = r->layers[i].island || user->inputs[n] == v;
+      bool leads = r->layers[j].island || strcmp(r->layers[j].type, "int8") == 0;
+      r->layers[i].island = leads && reads(k, k->layers[j].node, k->layers[i].result);
     }
   }
-  for (size_t i = k->n_layers; i-- > 0;) { /* backwards through chains of float layers */
-    if (strcmp(r->layers[i].type, "float") != 0 || r->layers[i].island) continue;
-    for (size_t j = i + 1; j < k->n_layers; j++)
-      for (int n = 0; r->layers[j].island && n < k->layers[j].node->n_inputs; n++)
-        r->layers[i].island = r->layers[i].island || k->layers[j].node->inputs[n] == k->layers[i].result;
+}
+
+/* Per result: one where an island reads what an integer layer made, one where an island's result is rounded. */
+static void count_boundaries(oct_comparison *k) {
+  oct_compare_report *r = k->report;
+  for (size_t i = 0; i < k->n_layers; i++) {
+    const oct_value *v = k->layers[i].result;
+    bool integer = strcmp(r->layers[i].type, "int8") == 0, read = false;
+    for (size_t j = i + 1; j < k->n_layers && integer && !read; j++) read = r->layers[j].island && reads(k, k->layers[j].node, v);
+    r->boundaries += (integer && read) + (r->layers[i].island && oct_quant_is_8bit(v->quant));
   }
 }
 
@@ -149,14 +159,14 @@ octet_status oct_compare_finish(oct_comparison *k) {
   oct_session *s = NULL;
   octet_status status = oct_session_create(ctx, k->quantized, &options, &s);
   if (status == OCTET_OUT_OF_MEMORY) return status;
-  r->boundaries = status == OCTET_OK ? s->plan.boundaries : -1; /* without fixed shapes there is no plan to ask */
-  status = OCTET_OK;
+  status = OCTET_OK; /* without fixed shapes there is no plan to ask; the graph tells enough */
   r->n_layers = k->n_layers;
   for (size_t i = 0; i < k->n_layers && status == OCTET_OK; i++) status = fill_layer(k, s, i);
   oct_session_destroy(s);
   OCT_TRY(status);
   OCT_TRY(fill_outputs_and_inputs(k));
   mark_islands(k);
+  count_boundaries(k);
   for (size_t i = 0; i < k->n_layers; i++) OCT_TRY(judge_layer(k, &r->layers[i], k->layers[i].node));
   return OCTET_OK;
 }

@@ -107,7 +107,7 @@ typedef struct oct_quantize_report {
   size_t n_values, values_capacity;
   const char **warnings;
   size_t n_warnings, warnings_capacity;
-  int boundaries; /* conversions between integers and floats inside the graph; -1: not known (shapes depend on data) */
+  int boundaries; /* places inside the graph where integers become floats for a float island, or an island's floats become integers */
   size_t n_integer, n_float;
   size_t bytes; /* of all constants and parameters as stored */
 } oct_quantize_report;

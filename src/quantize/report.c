@@ -75,6 +75,30 @@ static octet_status keep_layer(oct_conversion *k, const oct_node *node, const oc
   return OCTET_OK;
 }
 
+/* The step that a use belongs to: a fused node's is its root. */
+static const oct_node_choice *reader_of(const oct_calibration *c, const oct_use *use) {
+  if (!use->node) return NULL;
+  const oct_node *root = c->fusion.root[use->node->id];
+  return &c->nodes[root ? root->id : use->node->id];
+}
+
+/* Per result: one where an island reads what an integer layer made, one where an island's result is rounded. */
+static int count_boundaries(const oct_calibration *c) {
+  int count = 0;
+  for (size_t i = 0; i < c->graph->n_nodes; i++) {
+    const oct_node *node = c->graph->nodes[i];
+    const oct_value *v = oct_is_fused_member(c, node) ? NULL : oct_calibration_result(c, node);
+    bool read = false;
+    if (!v) continue;
+    for (int u = c->uses.first[v->id]; u < c->uses.first[v->id + 1]; u++) {
+      const oct_node_choice *reader = reader_of(c, &c->uses.uses[u]);
+      read = read || (reader && reader->island);
+    }
+    count += (c->nodes[i].integer && read) + (c->nodes[i].island && c->values[v->id].needed);
+  }
+  return count;
+}
+
 octet_status oct_report_finish(oct_conversion *k) {
   oct_calibration *c = k->calibration;
   oct_quantize_report *r = k->report;
@@ -91,6 +115,7 @@ octet_status oct_report_finish(oct_conversion *k) {
     else r->n_integer++;
     r->n_layers++;
   }
+  r->boundaries = count_boundaries(c);
   for (size_t i = 0; i < c->graph->n_inputs; i++)
     if (k->parameters[c->graph->inputs[i]->id].set) r->bytes += sizeof(float) + 1;
   return OCTET_OK;

@@ -37,7 +37,6 @@ static octet_status inspect(oct_conversion *k, const oct_session *s, bool *chang
     if (!c->nodes[i].forced) return OCTET_OUT_OF_MEMORY;
     *changed = true;
   }
-  k->report->boundaries = s->plan.boundaries;
   return OCTET_OK;
 }
 
@@ -68,7 +67,6 @@ octet_status oct_verdict(oct_conversion *k, bool *changed) {
   octet_status status = oct_session_create(ctx, k->graph, &options, &s);
   if (status == OCTET_OUT_OF_MEMORY) return status;
   if (status != OCTET_OK) { /* shapes depend on data, or an operator cannot run: not for quantization to judge */
-    k->report->boundaries = -1;
     ctx->status = OCTET_OK;
     ctx->message[0] = 0;
     return OCTET_OK;

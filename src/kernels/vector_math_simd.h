@@ -1,0 +1,124 @@
+/* The functions of oct_vector_math for vectors of floats, written once for every width. The including file defines
+ *   V, LANES, V_SET1, V_LOAD, V_STORE, V_LOAD_PART(p, n, fill), V_STORE_PART(p, v, n)
+ *   V_ADD, V_SUB, V_MUL, V_DIV, V_SQRT, V_FMA(a, b, c) = a b + c, V_FNMA(a, b, c) = c - a b, V_MIN, V_MAX (of NaN and x: the second operand)
+ *   V_ROUND (to nearest integer, half to even), V_SCALE(y, k) = y 2^k for integers -151 < k < 129, V_ABS, V_SIGN(x, s) = |x| with the sign of s
+ *   V_SUM, V_MOST (to one float)
+ * Products are fused here, so that results differ from the scalar form by rounding; errors stay below those that math_f32.h states.
+ * SPDX-License-Identifier: MIT */
+#ifndef OCT_KERNELS_VECTOR_MATH_SIMD_H
+#define OCT_KERNELS_VECTOR_MATH_SIMD_H
+
+#include "kernels/vector_math.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* x = k ln 2 + r with |r| <= ln(2) / 2; returns expm1(r). */
+INLINE V exp_parts(V x, V *k) {
+  *k = V_ROUND(V_MUL(x, V_SET1(1.44269504f)));
+  V r = V_FNMA(*k, V_SET1(0.693145752f), x), sum = V_SET1(1.0f / 5040);
+  r = V_FNMA(*k, V_SET1(1.42860677e-6f), r);
+  sum = V_FMA(sum, r, V_SET1(1.0f / 720));
+  sum = V_FMA(sum, r, V_SET1(1.0f / 120));
+  sum = V_FMA(sum, r, V_SET1(1.0f / 24));
+  sum = V_FMA(sum, r, V_SET1(1.0f / 6));
+  sum = V_FMA(sum, r, V_SET1(0.5f));
+  return V_FMA(V_MUL(r, r), sum, r);
+}
+
+/* Bounds keep 2^k representable; NaN passes. */
+INLINE V exp_of(V x) {
+  V k, p = exp_parts(V_MAX(V_SET1(-104.0f), V_MIN(V_SET1(88.8f), x)), &k);
+  return V_SCALE(V_ADD(p, V_SET1(1)), k);
+}
+
+INLINE V sigmoid_of(V x) { return V_DIV(V_SET1(1), V_ADD(V_SET1(1), exp_of(V_SUB(V_SET1(0), x)))); }
+
+/* e / (e + 2) with e = expm1(2 |x|) = 2^k expm1(r) + (2^k - 1) */
+INLINE V tanh_of(V x) {
+  V k, t = V_MIN(V_SET1(10.0f), V_ABS(x)), p = exp_parts(V_ADD(t, t), &k), power = V_SCALE(V_SET1(1), k);
+  V e = V_FMA(power, p, V_SUB(power, V_SET1(1)));
+  return V_SIGN(V_DIV(e, V_ADD(e, V_SET1(2))), x);
+}
+
+/* x N(x^2) / D(x^2), fitted for the least relative error on [0, 3.92], where erf reaches 1 in f32. */
+INLINE V erf_of(V x) {
+  V t = V_MIN(V_SET1(3.92f), V_ABS(x)), z = V_MUL(t, t), n = V_SET1(2.05024713e-06f), d = V_SET1(3.80927423e-05f);
+  n = V_FMA(n, z, V_SET1(0.000284870338f));
+  d = V_FMA(d, z, V_SET1(0.00116237514f));
+  n = V_FMA(n, z, V_SET1(0.00376492882f));
+  d = V_FMA(d, z, V_SET1(0.0149678255f));
+  n = V_FMA(n, z, V_SET1(0.0527465814f));
+  d = V_FMA(d, z, V_SET1(0.114102335f));
+  n = V_FMA(n, z, V_SET1(0.190389984f));
+  d = V_FMA(d, z, V_SET1(0.502061474f));
+  n = V_FMA(n, z, V_SET1(1.12837915f));
+  d = V_FMA(d, z, V_SET1(1));
+  return V_SIGN(V_MIN(V_SET1(1), V_DIV(V_MUL(t, n), d)), x);
+}
+
+INLINE V gelu_of(V x) {
+  V half = V_MUL(x, V_SET1(0.5f));
+  return V_FMA(half, erf_of(V_MUL(x, V_SET1(0.70710678f))), half);
+}
+
+#define MAP(name, function)                                                                         \
+  static void name(size_t n, const float *x, float *y) {                                            \
+    size_t i = 0;                                                                                   \
+    for (; i + LANES <= n; i += LANES) V_STORE(y + i, function(V_LOAD(x + i)));                     \
+    if (i < n) V_STORE_PART(y + i, function(V_LOAD_PART(x + i, n - i, 0.0f)), n - i);               \
+  }
+
+MAP(exp_f32, exp_of)
+MAP(sigmoid_f32, sigmoid_of)
+MAP(tanh_f32, tanh_of)
+MAP(erf_f32, erf_of)
+MAP(gelu_f32, gelu_of)
+
+static void softmax_f32(size_t n, const float *x, float *y) {
+  V most = V_SET1(-INFINITY), sum = V_SET1(0);
+  size_t i = 0, whole = n / LANES * LANES;
+  for (i = 0; i < whole; i += LANES) most = V_MAX(most, V_LOAD(x + i));
+  if (i < n) most = V_MAX(most, V_LOAD_PART(x + i, n - i, -INFINITY));
+  const V max = V_SET1(V_MOST(most));
+  for (i = 0; i < whole; i += LANES) {
+    V e = exp_of(V_SUB(V_LOAD(x + i), max));
+    V_STORE(y + i, e);
+    sum = V_ADD(sum, e);
+  }
+  if (i < n) {
+    V e = exp_of(V_SUB(V_LOAD_PART(x + i, n - i, -INFINITY), max));
+    V_STORE_PART(y + i, e, n - i);
+    sum = V_ADD(sum, e);
+  }
+  const V factor = V_SET1(1.0f / V_SUM(sum));
+  for (i = 0; i < whole; i += LANES) V_STORE(y + i, V_MUL(V_LOAD(y + i), factor));
+  if (i < n) V_STORE_PART(y + i, V_MUL(V_LOAD_PART(y + i, n - i, 0.0f), factor), n - i);
+}
+
+static void layer_norm_f32(size_t n, const float *x, const float *scale, const float *shift, float epsilon, float *y) {
+  V sum = V_SET1(0), squares = V_SET1(0);
+  size_t i = 0, whole = n / LANES * LANES;
+  for (i = 0; i < whole; i += LANES) sum = V_ADD(sum, V_LOAD(x + i));
+  if (i < n) sum = V_ADD(sum, V_LOAD_PART(x + i, n - i, 0.0f));
+  const float mean_f32 = V_SUM(sum) / (float)n;
+  const V mean = V_SET1(mean_f32);
+  for (i = 0; i < whole; i += LANES) {
+    V d = V_SUB(V_LOAD(x + i), mean);
+    squares = V_FMA(d, d, squares);
+  }
+  if (i < n) {
+    V d = V_SUB(V_LOAD_PART(x + i, n - i, mean_f32), mean);
+    squares = V_FMA(d, d, squares);
+  }
+  const V factor = V_SET1(1.0f / sqrtf(V_SUM(squares) / (float)n + epsilon));
+  for (i = 0; i < whole; i += LANES) {
+    V r = V_MUL(V_MUL(V_SUB(V_LOAD(x + i), mean), factor), V_LOAD(scale + i));
+    V_STORE(y + i, shift ? V_ADD(r, V_LOAD(shift + i)) : r);
+  }
+  if (i < n) {
+    V r = V_MUL(V_MUL(V_SUB(V_LOAD_PART(x + i, n - i, 0.0f), mean), factor), V_LOAD_PART(scale + i, n - i, 0.0f));
+    V_STORE_PART(y + i, shift ? V_ADD(r, V_LOAD_PART(shift + i, n - i, 0.0f)) : r, n - i);
+  }
+}
+
+#endif
