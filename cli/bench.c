@@ -47,7 +47,9 @@ static int run(cli *c, int argc, char **argv) {
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;
   size_t list[16], n;
-  if (!cli_numbers(batches, list, 16, &n)) return cli_usage(c, "--batch: \"%s\" is no list of at most 16 numbers", batches);
+  bool fine = cli_numbers(batches, list, 16, &n);
+  for (size_t i = 0; fine && i < n; i++) fine = list[i] > 0 && list[i] <= INT32_MAX;
+  if (!fine) return cli_usage(c, "--batch: \"%s\" is no list of at most 16 positive numbers", batches);
   octet_model *model = NULL;
   octet_status result = octet_model_read(c->ctx, c->positional[0], weights, &model);
   const char *name = cli_base_name(c->positional[0]), *isa = octet_context_isa(c->ctx);
@@ -77,7 +79,7 @@ static int run(cli *c, int argc, char **argv) {
     cli_warnings(c);
     printf("%s, %zu thread%s, %s\n", name, c->threads, c->threads == 1 ? "" : "s", isa);
   }
-  cli_table_print(&table, c->json || status != CLI_DONE ? stderr : stdout);
+  cli_table_print(&table, c->json || status != CLI_DONE ? NULL : stdout);
   octet_model_destroy(model);
   return status;
 }

@@ -224,6 +224,12 @@ void cli_table_row(cli_table *table, const char *const *cells) {
   table->rows[table->n_rows++] = row;
 }
 
+static void print_cell(FILE *out, const char *cell, char alignment, size_t width, bool last) {
+  if (!out) return;
+  if (alignment == 'r') fprintf(out, "%*s%s", (int)width, cell, last ? "\n" : "  ");
+  else fprintf(out, "%-*s%s", last ? 0 : (int)width, cell, last ? "\n" : "  ");
+}
+
 void cli_table_print(cli_table *table, FILE *out) {
   size_t width[32] = {0};
   for (size_t r = 0; r < table->n_rows; r++)
@@ -233,15 +239,9 @@ void cli_table_print(cli_table *table, FILE *out) {
     }
   for (size_t r = 0; r < table->n_rows; r++) {
     for (size_t i = 0; i < table->columns; i++) {
-      const char *cell = table->rows[r][i] ? table->rows[r][i] : "";
-      bool last = i + 1 == table->columns;
-      if (table->alignment[i] == 'r')
-        fprintf(out, "%*s%s", (int)width[i], cell, last ? "" : "  ");
-      else
-        fprintf(out, "%-*s%s", last ? 0 : (int)width[i], cell, last ? "" : "  ");
+      print_cell(out, table->rows[r][i] ? table->rows[r][i] : "", table->alignment[i], width[i], i + 1 == table->columns);
       free(table->rows[r][i]);
     }
-    fputc('\n', out);
     free(table->rows[r]);
   }
   free(table->rows);

@@ -69,7 +69,7 @@ const char *cli_base_name(const char *path);
 /* A bar on standard error when that is a terminal. */
 bool cli_progress(void *user, const char *what, size_t done, size_t total);
 
-/* A text table: columns as wide as their widest cell, numbers to the right. Cells are copied; print frees. */
+/* A text table: columns as wide as their widest cell, numbers to the right. Cells are copied; print frees, and only that when `out` is NULL. */
 typedef struct cli_table {
   char ***rows;
   size_t n_rows, columns;

@@ -140,7 +140,7 @@ static void print_rows(const cli *c, const form *forms, size_t n) {
     snprintf(cell[8], 32, "%.2fx", forms[0].ms256 / f->ms256);
     cli_table_row(&table, (const char *[]){f->name, cell[0], cell[1], cell[2], cell[3], cell[4], cell[5], cell[6], cell[7], cell[8]});
   }
-  cli_table_print(&table, c->json ? stderr : stdout);
+  cli_table_print(&table, c->json ? NULL : stdout);
 }
 
 static void print_published(void) {

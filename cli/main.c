@@ -1,5 +1,6 @@
 /* The program `octet`: picks the command.
  * SPDX-License-Identifier: MIT */
+#include <fcntl.h>
 #include <string.h>
 
 #include "cli.h"
@@ -16,19 +17,21 @@ static void print_help(FILE *out) {
           "exit status 0: done, 1: failed, 2: wrong usage.\n");
 }
 
+/* A closed standard stream would hand its number to the next file that is opened: /dev/null takes the place, open for what the stream is not for. */
+static void hold_standard_streams(void) {
+  for (int fd = 0; fd < 3; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0) return;
+}
+
 static int run(const cli_command *command, int argc, char **argv) {
   cli c = {.command = command, .threads = 1};
   octet_status status = octet_context_create(&c.ctx);
   int result = status == OCTET_OK ? command->run(&c, argc, argv) : cli_fail(&c, status);
   octet_context_destroy(c.ctx);
-  if (fflush(stdout) != 0 || ferror(stdout)) {
-    fprintf(stderr, "octet: standard output could not be written\n");
-    return CLI_FAILED;
-  }
   return result;
 }
 
-int main(int argc, char **argv) {
+static int run_named(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : "--help";
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
     print_help(argc > 1 ? stdout : stderr);
@@ -42,4 +45,12 @@ int main(int argc, char **argv) {
     if (strcmp(commands[i]->name, name) == 0) return run(commands[i], argc - 2, argv + 2);
   fprintf(stderr, "octet: there is no command \"%s\"; `octet --help` lists them\n", name);
   return CLI_USAGE;
+}
+
+int main(int argc, char **argv) {
+  hold_standard_streams();
+  int result = run_named(argc, argv);
+  if (fflush(stdout) == 0 && !ferror(stdout)) return result;
+  fprintf(stderr, "octet: standard output could not be written\n");
+  return CLI_FAILED;
 }

@@ -45,7 +45,7 @@ static int run(cli *c, int argc, char **argv) {
     else
       cli_table_row(&table, (const char *[]){o.name, o.quantization, o.has_lowering ? "yes" : "reference", names, o.summary});
   }
-  cli_table_print(&table, c->json || markdown ? stderr : stdout);
+  cli_table_print(&table, c->json || markdown ? NULL : stdout);
   return CLI_DONE;
 }
 

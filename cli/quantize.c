@@ -68,9 +68,9 @@ static void print_text(cli *c, const octet_model *original, const octet_model *m
     cli_table_row(&table, (const char *[]){l.name, l.op, l.type, bytes, l.reason ? l.reason : ""});
   }
   cli_table_print(&table, stdout);
-  double ratio = (double)octet_model_weight_bytes(original) / (double)octet_model_weight_bytes(model);
-  printf("%zu of %zu layers %s; weights %s -> %s (%.2f times smaller)", quantized, total, a->mode, cli_bytes((double)octet_model_weight_bytes(original), before),
-         cli_bytes((double)octet_model_weight_bytes(model), after), ratio);
+  double from = (double)octet_model_weight_bytes(original), to = (double)octet_model_weight_bytes(model);
+  printf("%zu of %zu layers %s; weights %s -> %s", quantized, total, a->mode, cli_bytes(from, before), cli_bytes(to, after));
+  if (from > 0 && to > 0) printf(" (%.2f times smaller)", from / to);
   int boundaries = octet_model_quantized_boundaries(model);
   if (boundaries >= 0) printf("; %d integer/float boundar%s inside", boundaries, boundaries == 1 ? "y" : "ies");
   printf("\nwritten: %s\n", a->output);

@@ -7,6 +7,8 @@
 
 #include "cli.h"
 
+#define OUTPUT_PATH 8192
+
 typedef struct run_state {
   cli_list inputs;
   const char *output_dir, *weights, *executor, *no_fuse;
@@ -41,6 +43,16 @@ static void fill_random(octet_tensor *t, uint64_t *state) {
   } else {
     memset(t->data, 0, t->bytes);
   }
+}
+
+/* false (and a message) when an array has no name and the model does not have just one input. */
+static bool names_are_clear(const run_state *s, const octet_model *model) {
+  for (size_t i = 0; i < s->inputs.count; i++)
+    if (!strchr(s->inputs.items[i], '=') && octet_model_input_count(model) != 1) {
+      fprintf(stderr, "octet run: the model has %zu inputs: say --input NAME=%s\n", octet_model_input_count(model), s->inputs.items[i]);
+      return false;
+    }
+  return true;
 }
 
 /* "NAME=F.npy", or "F.npy" when the model has one input. */
@@ -98,17 +110,38 @@ static int fill_inputs(const run_state *s, octet_session *session) {
   return CLI_DONE;
 }
 
+/* DIR/NAME.npy; what a file name cannot hold becomes "_". */
+static void output_path(const run_state *s, const octet_session *session, size_t index, char path[OUTPUT_PATH]) {
+  int length = snprintf(path, OUTPUT_PATH, "%s/", s->output_dir);
+  if (length < 0 || length >= OUTPUT_PATH) return;
+  char *file = path + length;
+  snprintf(file, (size_t)(OUTPUT_PATH - length), "%s.npy", octet_session_output(session, index).name);
+  for (char *p = file; *p; p++)
+    if (*p == '/' || *p == '\\' || *p == ':') *p = '_';
+}
+
+/* Two names may become one file; then neither is written. */
+static bool outputs_are_apart(const run_state *s, const octet_session *session) {
+  char a[OUTPUT_PATH], b[OUTPUT_PATH];
+  for (size_t i = 0; i < octet_session_output_count(session); i++)
+    for (size_t k = 0; k < i; k++) {
+      const char *one = octet_session_output(session, k).name, *other = octet_session_output(session, i).name;
+      output_path(s, session, k, a);
+      output_path(s, session, i, b);
+      if (strcmp(a, b) != 0 || strcmp(one, other) == 0) continue;
+      fprintf(stderr, "octet run: outputs \"%s\" and \"%s\" would both be the file %s\n", one, other, a);
+      return false;
+    }
+  return true;
+}
+
 static octet_status write_outputs(cli *c, const run_state *s, const octet_session *session) {
   if (s->output_dir) mkdir(s->output_dir, 0777); /* an error shows when the first file is written */
   for (size_t i = 0; i < octet_session_output_count(session); i++) {
     octet_tensor t = octet_session_output(session, i);
-    char path[4096], dims[128];
+    char path[OUTPUT_PATH], dims[128];
     if (s->output_dir) {
-      char file[512];
-      snprintf(file, sizeof file, "%s", t.name);
-      for (char *p = file; *p; p++)
-        if (*p == '/' || *p == '\\' || *p == ':') *p = '_';
-      snprintf(path, sizeof path, "%s/%s.npy", s->output_dir, file);
+      output_path(s, session, i, path);
       octet_status status = octet_tensor_write(c->ctx, path, &t);
       if (status != OCTET_OK) return status;
     }
@@ -148,7 +181,7 @@ static void print_profile(const cli *c, const octet_session *session, size_t run
     cli_table_row(&table, (const char *[]){number, s.layer, s.kernel, time, share, rate});
   }
   if (!c->json) printf("\n");
-  cli_table_print(&table, c->json ? stderr : stdout);
+  cli_table_print(&table, c->json ? NULL : stdout);
 }
 
 static octet_status execute(cli *c, run_state *s, octet_session *session) {
@@ -181,9 +214,14 @@ static int run(cli *c, int argc, char **argv) {
   octet_model *model = NULL;
   octet_session *session = NULL;
   octet_status result = octet_model_read(c->ctx, c->positional[0], s.weights, &model);
+  if (result == OCTET_OK && !names_are_clear(&s, model)) {
+    octet_model_destroy(model);
+    return CLI_FAILED;
+  }
   if (result == OCTET_OK) result = read_given(c, &s, model);
   if (result == OCTET_OK) result = make_session(&s, model, &session);
   status = result == OCTET_OK ? fill_inputs(&s, session) : cli_fail(c, result);
+  if (status == CLI_DONE && s.output_dir && !outputs_are_apart(&s, session)) status = CLI_FAILED;
   if (status == CLI_DONE) {
     result = execute(c, &s, session);
     if (result != OCTET_OK) status = cli_fail(c, result);

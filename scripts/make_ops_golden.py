@@ -112,6 +112,11 @@ def integers(o):
     scale = lambda *v: ("c", np.array(v[0] if len(v) == 1 else v, np.float32))
     case(o, "conv_integer", "ConvInteger", dict(pads=[1, 1, 1, 1]), [bytes_(np.uint8, 1, 1, 3, 3), ("c", bytes_(np.uint8, 1, 1, 2, 2)), ("c", np.uint8(7))])
     case(o, "matmul_integer", "MatMulInteger", {}, [bytes_(np.uint8, 4, 3), bytes_(np.uint8, 3, 2), ("c", np.uint8(12)), ("c", np.uint8(3))])
+    for dtype, zero in ((np.uint8, 131), (np.int8, -9)):
+        case(o, "conv_integer", "ConvInteger", dict(pads=[1, 0, 1, 2]), [bytes_(dtype, 2, 3, 5, 4), ("c", bytes_(np.int8, 5, 3, 3, 3)), np.array(zero, dtype)])
+        case(o, "conv_integer", "ConvInteger", dict(group=2, strides=[2, 1]), [bytes_(dtype, 1, 4, 5, 4), ("c", bytes_(np.int8, 6, 2, 2, 2)), ("c", np.array(zero, dtype))])
+        case(o, "matmul_integer", "MatMulInteger", {}, [bytes_(dtype, 2, 3, 9), ("c", bytes_(np.int8, 9, 5)), np.array(zero, dtype)])
+        case(o, "matmul_integer", "MatMulInteger", {}, [bytes_(dtype, 4, 7), ("c", rng.randint(60, 196, (7, 3)).astype(np.uint8)), ("c", np.array(zero, dtype)), ("c", np.uint8(128))])
     for dtype in (np.uint8, np.int8):
         zero = ("c", np.array(-5 if dtype == np.int8 else 128, dtype))
         case(o, "quantize", "QuantizeLinear", {}, [np.array([[-3.05, -0.15, 0.05, 0.149], [0.25, 7.5, 1e6, -1e6]], np.float32), scale(0.1), zero])

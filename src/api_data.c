@@ -75,6 +75,9 @@ octet_status oct_data_fill(octet_dataset *data, const oct_graph *graph, const oc
   oct_sample_form form = {.dtype = quantize ? OCT_F32 : input->dtype, .channels_last = wants_channels_last(&input->shape)};
   form.shape.rank = input->shape.rank - 1;
   if (form.shape.rank < 0) return oct_fail(ctx, OCTET_SHAPE, "input \"%s\" is a scalar: it has no batch dimension for samples", input->name);
+  if (graph->n_inputs > 1 && oct_dataset_n_names(data->inner) == 0)
+    return oct_fail(ctx, OCTET_DATA, "%s: is data for one input, but the model has %zu (\"%s\" is one): give an .npz with an array for each, by name",
+                    oct_dataset_path(data->inner), graph->n_inputs, input->name);
   for (int d = 0; d < form.shape.rank; d++) form.shape.dim[d] = input->shape.dim[d + 1];
   int64_t elements = oct_shape_count(&form.shape);
   float *sample = quantize ? oct_alloc(ctx, (size_t)elements, sizeof *sample) : NULL;
@@ -94,7 +97,7 @@ octet_status octet_dataset_fill(octet_dataset *data, size_t first, size_t count,
   octet_context *ctx = data->ctx;
   if (first > data->count || count > data->count - first) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "samples %zu to %zu of %zu", first, first + count, data->count);
   const oct_graph *graph = session->inner->graph;
-  for (size_t i = 0; i < graph->n_inputs; i++) {
+  for (size_t i = 0; i < oct_session_inputs(session->inner); i++) {
     oct_session_port port = oct_session_input(session->inner, i);
     if (port.value->shape.rank < 1 || (size_t)port.value->shape.dim[0] < count)
       return oct_fail(ctx, OCTET_SHAPE, "input \"%s\" takes fewer than %zu samples", port.value->name, count);
@@ -133,17 +136,25 @@ static size_t rank_of(const void *scores, oct_dtype dtype, int64_t base, int64_t
   return before;
 }
 
-static octet_status score(octet_context *ctx, const oct_session_port *out, const octet_dataset *data, const oct_labels *labels, size_t first, size_t count, octet_accuracy *a) {
-  int64_t batch = out->value->shape.rank ? out->value->shape.dim[0] : 1, classes = batch ? oct_shape_count(&out->value->shape) / batch : 0;
-  if ((size_t)batch < count || classes < 2)
-    return oct_fail(ctx, OCTET_SHAPE, "output \"%s\" holds no class scores per sample: accuracy needs [batch, classes]", out->value->name);
+/* Classes per sample of output 0; every label must be one of them. `path` NULL: the labels are the data's own. */
+static octet_status check_labels(octet_context *ctx, const oct_session_port *out, const oct_labels *labels, int64_t count, const char *path, int64_t *classes) {
+  const oct_shape *shape = &out->value->shape;
+  *classes = shape->rank && shape->dim[0] ? oct_shape_count(shape) / shape->dim[0] : 0;
+  if (*classes < 2) return oct_fail(ctx, OCTET_SHAPE, "output \"%s\" holds no class scores per sample: accuracy needs [batch, classes]", out->value->name);
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t k = labels->start[i]; k < labels->start[i + 1]; k++)
+      if (labels->classes[k] < 0 || labels->classes[k] >= *classes)
+        return oct_fail(ctx, OCTET_DATA, "%s%ssample %lld has label %d, but output \"%s\" has %lld classes", path ? path : "", path ? ": " : "", (long long)i,
+                        labels->classes[k], out->value->name, (long long)*classes);
+  return OCTET_OK;
+}
+
+static void score(const oct_session_port *out, int64_t classes, const octet_dataset *data, const oct_labels *labels, size_t first, size_t count, octet_accuracy *a) {
   for (size_t i = 0; i < count; i++) {
     int64_t sample = data->order ? data->order[first + i] : (int64_t)(first + i);
     if (labels->start[sample] == labels->start[sample + 1]) continue;
     size_t best = (size_t)classes;
     for (int64_t k = labels->start[sample]; k < labels->start[sample + 1]; k++) {
-      if (labels->classes[k] < 0 || labels->classes[k] >= classes)
-        return oct_fail(ctx, OCTET_DATA, "sample %lld has label %d, but output \"%s\" has %lld classes", (long long)sample, labels->classes[k], out->value->name, (long long)classes);
       size_t rank = rank_of(out->data, out->value->dtype, (int64_t)i * classes, classes, labels->classes[k]);
       if (rank < best) best = rank;
     }
@@ -151,7 +162,6 @@ static octet_status score(octet_context *ctx, const oct_session_port *out, const
     a->correct += best == 0;
     a->correct5 += best < 5;
   }
-  return OCTET_OK;
 }
 
 static double seconds_now(void) {
@@ -160,21 +170,26 @@ static double seconds_now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static octet_status evaluate(octet_session *session, octet_dataset *data, const oct_labels *labels, size_t limit, octet_accuracy *out) {
+static octet_status evaluate(octet_session *session, octet_dataset *data, const oct_labels *labels, const char *path, size_t limit, octet_accuracy *out) {
   octet_context *ctx = data->ctx;
   if (oct_session_inputs(session->inner) == 0 || oct_session_outputs(session->inner) == 0)
     return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "accuracy needs a model with an input and an output");
-  const oct_shape *in = &session->inner->graph->inputs[0]->shape;
-  size_t batch = in->rank ? (size_t)in->dim[0] : 1, total = limit && limit < data->count ? limit : data->count;
+  const oct_value *in = oct_session_input(session->inner, 0).value; /* of the whole batch */
+  oct_session_port port = oct_session_output(session->inner, 0);
+  size_t batch = in->shape.rank ? (size_t)in->shape.dim[0] : 1, total = limit && limit < data->count ? limit : data->count;
   double seconds = 0;
+  int64_t classes;
+  if (batch == 0) return oct_fail(ctx, OCTET_SHAPE, "input \"%s\" takes batches of no samples", in->name);
+  OCT_TRY(check_labels(ctx, &port, labels, oct_dataset_count(data->inner), path, &classes));
+  if (port.value->shape.dim[0] != (int64_t)batch)
+    return oct_fail(ctx, OCTET_SHAPE, "output \"%s\" does not hold one row per sample: accuracy needs [batch, classes]", port.value->name);
   for (size_t first = 0; first < total; first += batch) {
     size_t count = total - first < batch ? total - first : batch;
     OCT_TRY(octet_dataset_fill(data, first, count, session));
     double start = seconds_now();
     OCT_TRY(octet_session_run(session));
     seconds += seconds_now() - start;
-    oct_session_port port = oct_session_output(session->inner, 0);
-    OCT_TRY(score(ctx, &port, data, labels, first, count, out));
+    score(&port, classes, data, labels, first, count, out);
     OCT_TRY(oct_progress(ctx, "evaluating", first + count, total));
   }
   if (out->total == 0) return oct_fail(ctx, OCTET_DATA, "none of the samples has a label");
@@ -198,7 +213,7 @@ octet_status octet_evaluate(const octet_model *model, octet_dataset *data, const
   }
   octet_status status = labels ? oct_labels_read(model->ctx, labels, data->inner, &list) : oct_labels_from_folders(model->ctx, data->inner, &list);
   if (status == OCTET_OK) status = octet_session_create(model, &o, &session);
-  if (status == OCTET_OK) status = evaluate(session, data, &list, limit, out);
+  if (status == OCTET_OK) status = evaluate(session, data, &list, labels, limit, out);
   octet_session_destroy(session);
   oct_labels_free(&list);
   return status;

@@ -75,6 +75,7 @@ static octet_status read_inputs(octet_context *ctx, const octet_session_options 
 static octet_status create_inner(const octet_model *model, const octet_session_options *o, session_inputs *in, octet_session *session) {
   octet_context *ctx = model->ctx;
   oct_session_options options = oct_session_options_default();
+  if (o->batch < 0) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "a batch of %lld samples is not possible", (long long)o->batch);
   options.batch = o->batch;
   options.cache = model->cache;
   if (o->isa) {
@@ -171,11 +172,14 @@ octet_layer octet_session_layer(const octet_session *session, size_t index) {
   const oct_node *node = report->node, *root = plan->fusion.root[index];
   octet_layer layer = {.name = node->name, .op = node->op->name, .type = layer_type(report), .kernel = report->kernel, .reason = report->decline};
   layer.fused_into = root ? root->name : NULL;
+  const oct_graph *whole = session->inner->whole; /* where the batch runs in pieces, shapes and costs are those of all of it */
+  const oct_node *shown = whole && whole->n_nodes == session->inner->graph->n_nodes ? whole->nodes[index] : node;
   const oct_value *out = node->n_outputs ? node->outputs[0] : NULL;
   layer.dtype = out ? oct_dtype_name(plan->values[out->id].dtype) : "";
+  out = shown->n_outputs ? shown->outputs[0] : NULL;
   layer.rank = out ? out->shape.rank : 0;
   for (int d = 0; d < layer.rank; d++) layer.dims[d] = out->shape.dim[d];
-  if (node->op->cost) layer.macs = node->op->cost(node).macs;
+  if (shown->op->cost) layer.macs = shown->op->cost(shown).macs;
   for (int i = 0; i < node->n_inputs; i++) {
     const oct_tensor *t = oct_constant_of(node->inputs[i]);
     if (!t || !oct_dtype_is_float(node->inputs[i]->dtype)) continue;

@@ -57,8 +57,10 @@ static inline void golden_attributes(octet_context *ctx, oct_graph *graph, oct_n
     assert_true(spec && spec->name);
     int64_t list[32];
     size_t count = 0;
-    if (spec->type == OCT_ATTRIBUTE_INT) assert_int_equal(oct_node_set_int(ctx, graph, node, spec->name, strtoll(value, NULL, 10)), OCTET_OK);
-    else if (spec->type == OCT_ATTRIBUTE_FLOAT) assert_int_equal(oct_node_set_float(ctx, graph, node, spec->name, strtof(value, NULL)), OCTET_OK);
+    if (spec->type == OCT_ATTRIBUTE_INT)
+      assert_int_equal(oct_node_set_int(ctx, graph, node, spec->name, strtoll(value, NULL, 10)), OCTET_OK);
+    else if (spec->type == OCT_ATTRIBUTE_FLOAT)
+      assert_int_equal(oct_node_set_float(ctx, graph, node, spec->name, strtof(value, NULL)), OCTET_OK);
     else if (spec->type == OCT_ATTRIBUTE_STRING) assert_int_equal(oct_node_set_string(ctx, graph, node, spec->name, value), OCTET_OK);
     else {
       for (char *p = value; p && *p && count < 32; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) list[count++] = strtoll(p, NULL, 10);
@@ -71,12 +73,13 @@ static inline void golden_compare(const golden_case *c, const char *how, int i, 
   const oct_tensor *want = c->outputs[i];
   char a[OCT_SHAPE_TEXT], b[OCT_SHAPE_TEXT];
   if (dtype != want->dtype || !oct_shape_equal(shape, &want->shape))
-    fail_msg("%s (%s), output %d: %s%s instead of %s%s", c->title, how, i, oct_dtype_name(dtype), oct_shape_text(shape, a), oct_dtype_name(want->dtype),
-             oct_shape_text(&want->shape, b));
+    fail_msg("%s (%s), output %d: %s%s instead of %s%s", c->title, how, i, oct_dtype_name(dtype), oct_shape_text(shape, a),
+             oct_dtype_name(want->dtype), oct_shape_text(&want->shape, b));
   for (int64_t k = 0; k < oct_shape_count(shape); k++) {
     double got = oct_get_f64(data, dtype, k), right = oct_get_f64(want->data, dtype, k);
     double bound = oct_dtype_is_float(dtype) ? 1e-5 + 1e-5 * fabs(right) : 0;
-    if (!(fabs(got - right) <= bound) && got != right) fail_msg("%s (%s), output %d, element %lld: %.9g instead of %.9g", c->title, how, i, (long long)k, got, right);
+    if (!(fabs(got - right) <= bound) && got != right)
+      fail_msg("%s (%s), output %d, element %lld: %.9g instead of %.9g", c->title, how, i, (long long)k, got, right);
   }
 }
 
@@ -105,7 +108,8 @@ static inline void golden_run_reference(octet_context *ctx, const golden_case *c
   const oct_tensor *in[GOLDEN_MAX];
   oct_tensor *out[GOLDEN_MAX];
   for (int i = 0; i < c->n_inputs; i++) in[i] = c->inputs[i];
-  for (int i = 0; i < c->n_outputs; i++) assert_int_equal(oct_tensor_create(ctx, node->outputs[i]->dtype, &node->outputs[i]->shape, &out[i]), OCTET_OK);
+  for (int i = 0; i < c->n_outputs; i++)
+    assert_int_equal(oct_tensor_create(ctx, node->outputs[i]->dtype, &node->outputs[i]->shape, &out[i]), OCTET_OK);
   if (c->op->reference(ctx, node, in, out) != OCTET_OK) fail_msg("%s: %s", c->title, ctx->message);
   for (int i = 0; i < c->n_outputs; i++) {
     golden_compare(c, "reference", i, out[i]->dtype, &out[i]->shape, out[i]->data);

@@ -94,7 +94,8 @@ static inline octet_status next_batch(octet_context *c, void *user, size_t index
   return OCTET_OK;
 }
 
-static inline oct_graph *quantized(const oct_graph *g, const oct_quantize_options *options, oct_tensor *samples, oct_quantize_report *report) {
+static inline oct_graph *quantized(const oct_graph *g, const oct_quantize_options *options, oct_tensor *samples,
+                                   oct_quantize_report *report) {
   oct_quantize_options defaults = oct_quantize_options_default();
   one_batch b = batch_of(samples);
   oct_graph *q;
@@ -153,7 +154,8 @@ static inline const oct_layer_report *layer_named(const oct_quantize_report *r, 
 static inline void all_layers_are(const oct_quantize_report *r, const char *type) {
   for (size_t i = 0; i < r->n_layers; i++)
     if (strcmp(r->layers[i].type, type) != 0)
-      fail_msg("layer \"%s\" (%s) is %s: %s", r->layers[i].name, r->layers[i].op, r->layers[i].type, r->layers[i].reason ? r->layers[i].reason : "");
+      fail_msg("layer \"%s\" (%s) is %s: %s", r->layers[i].name, r->layers[i].op, r->layers[i].type,
+               r->layers[i].reason ? r->layers[i].reason : "");
 }
 
 static inline bool has_warning(const char *const *list, size_t n, const char *part, const char *other) {

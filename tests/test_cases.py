@@ -131,7 +131,7 @@ class Arithmetic(unittest.TestCase):
             x = np.full((2, k, 7, 9), 255, np.float32)
             taps = convolve(np.ones((2, 1, 7, 9), np.int64), np.ones((1, 1, 3, 3), np.int64), (1, 1, 1, 1))
             got = everywhere(model, {"x": x}, name)
-            np.testing.assert_array_equal(got, np.broadcast_to(taps * k * 255 * 127, got.shape))
+            np.testing.assert_array_equal(got, np.broadcast_to((taps * k * 255 * 127).astype(np.float32), got.shape))
 
     def test_30_grouped_convolutions(self):
         """FBGEMM#347, pytorch#59730: the float forms, and the int8 ones against ONNX Runtime's reading of what is written."""

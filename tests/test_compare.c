@@ -1,5 +1,5 @@
-/* Comparison of a float graph with its quantized form: outputs, layers along the graph and alone, inputs outside their range, islands, causes; and
- * what the report of a conversion says of clipping. "case N": ../shared/cases.md of the project's issues.
+/* Comparison of a float graph with its quantized form: outputs, layers along the graph and alone, inputs outside their range, islands,
+ * causes; and what the report of a conversion says of clipping. "case N": ../shared/cases.md of the project's issues.
  * SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,12 +27,11 @@ static oct_compare_report comparison(const oct_graph *g, const oct_graph *q, oct
 static oct_graph *three_layers(void) {
   weight("c1.w", oct_shape_of(4, 6, 3, 3, 3), 0.4f), weight("c1.b", oct_shape_of(1, 6), 0.2f);
   weight("c2.w", oct_shape_of(4, 4, 6, 1, 1), 0.5f), weight("fc.w", oct_shape_of(2, 5, 4), 0.5f);
-  return graph_of(
-      "input x f32[N,3,8,8]\n"
-      "c1 = conv(x, c1.w, c1.b)\nr1 = relu(c1)\n"
-      "c2 = conv(r1, c2.w, _)\nh = hard_swish(c2)\n"
-      "m = global_average_pool(h)\nf = flatten(m)\n"
-      "y = gemm(f, fc.w, _) transB=1\noutput y\n");
+  return graph_of("input x f32[N,3,8,8]\n"
+                  "c1 = conv(x, c1.w, c1.b)\nr1 = relu(c1)\n"
+                  "c2 = conv(r1, c2.w, _)\nh = hard_swish(c2)\n"
+                  "m = global_average_pool(h)\nf = flatten(m)\n"
+                  "y = gemm(f, fc.w, _) transB=1\noutput y\n");
 }
 
 static void layers_alone_are_no_worse_than_along(void **state) {
@@ -138,7 +137,8 @@ static void one_scale_per_tensor_is_named_as_the_cause(void **state) {
   weight("pw", oct_shape_of(4, 4, 32, 1, 1), 1);
   oct_graph *g = graph_of("input x f32[N,32,6,6]\nd = conv(x, dw, _) group=32 pads=1,1,1,1\ny = conv(d, pw, _)\noutput y\n");
   oct_tensor *x = random_tensor(oct_shape_of(4, 8, 32, 6, 6), -1, 1);
-  for (int i = 0; i < 8 * 32 * 36; i++) ((float *)x->data)[i] *= powf(10, (float)(i / 36 % 32) / 8 - 4); /* channels that matter are those of small weights */
+  for (int i = 0; i < 8 * 32 * 36; i++)
+    ((float *)x->data)[i] *= powf(10, (float)(i / 36 % 32) / 8 - 4); /* channels that matter are those of small weights */
   double db[2];
   for (int per_tensor = 0; per_tensor < 2; per_tensor++) {
     oct_quantize_options o = oct_quantize_options_default();
@@ -219,7 +219,8 @@ static void islands_are_float_layers_before_integer_ones(void **state) {
 
 static void graphs_must_match(void **state) {
   (void)state;
-  oct_graph *g = three_layers(), *other = graph_of("input z f32[N,3,8,8]\nr = relu(z)\noutput r\n"), *two = graph_of("input x f32[N,3,8,8]\nr = relu(x)\noutput r\noutput x\n");
+  oct_graph *g = three_layers(), *other = graph_of("input z f32[N,3,8,8]\nr = relu(z)\noutput r\n"),
+            *two = graph_of("input x f32[N,3,8,8]\nr = relu(x)\noutput r\noutput x\n");
   oct_tensor *x = random_tensor(oct_shape_of(4, 1, 3, 8, 8), 0, 1);
   one_batch b = batch_of(x), none = {.times = 0};
   oct_compare_report r = {0};
@@ -235,6 +236,27 @@ static void graphs_must_match(void **state) {
   oct_graph_destroy(two);
 }
 
+static void every_failed_allocation_is_survived(void **state) {
+  (void)state;
+  oct_graph *g = three_layers();
+  oct_tensor *x = random_tensor(oct_shape_of(4, 2, 3, 8, 8), 0, 1);
+  oct_graph *q = quantized(g, NULL, x, NULL);
+  octet_status status = OCTET_OUT_OF_MEMORY;
+  for (int64_t n = 0; status != OCTET_OK; n++) {
+    one_batch b = batch_of(x);
+    oct_compare_report r = {0};
+    ctx->allocations_left = n;
+    status = oct_compare(ctx, g, q, next_batch, &b, &r);
+    ctx->allocations_left = -1;
+    if (status != OCTET_OK) assert_int_equal(status, OCTET_OUT_OF_MEMORY);
+    oct_compare_report_free(&r);
+    assert_true(n < 100000);
+  }
+  oct_tensor_release(x);
+  oct_graph_destroy(q);
+  oct_graph_destroy(g);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(layers_alone_are_no_worse_than_along, setup, teardown),
@@ -245,6 +267,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(the_report_shows_what_clipping_would_gain, setup, teardown),
       cmocka_unit_test_setup_teardown(islands_are_float_layers_before_integer_ones, setup, teardown),
       cmocka_unit_test_setup_teardown(graphs_must_match, setup, teardown),
+      cmocka_unit_test_setup_teardown(every_failed_allocation_is_survived, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

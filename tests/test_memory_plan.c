@@ -141,13 +141,13 @@ static bool plan_is_right(const oct_plan *plan) {
   size_t sum = 0;
   for (size_t i = 0; i < plan->n_buffers; i++) {
     const oct_buffer *a = &plan->buffers[i];
-    if (lives[i].last < 0 && lives[i].first == OCT_FOREVER) continue;
+    if (a->external || (lives[i].last < 0 && lives[i].first == OCT_FOREVER)) continue; /* external: memory of its own, for the whole batch */
     sum += a->bytes + OCT_OVERREAD + OCT_ALIGNMENT;
     if (a->offset % OCT_ALIGNMENT || a->offset + a->bytes > plan->arena_bytes) right = false;
     for (size_t k = 0; k < plan->n_buffers; k++) {
       const oct_buffer *b = &plan->buffers[k];
       bool together = lives[k].first <= lives[i].last && lives[i].first <= lives[k].last;
-      if (k <= i || !together || !overlap(a, b)) continue;
+      if (k <= i || b->external || !together || !overlap(a, b)) continue;
       if (handed_over(plan, lives, (int)i, (int)k) || handed_over(plan, lives, (int)k, (int)i)) continue;
       print_error("buffers %zu [%d,%d] and %zu [%d,%d] overlap: %zu+%zu, %zu+%zu\n", i, lives[i].first, lives[i].last, k, lives[k].first, lives[k].last, a->offset, a->bytes,
                   b->offset, b->bytes);

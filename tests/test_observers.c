@@ -245,7 +245,8 @@ static void mse_beats_minmax_by_the_true_error(void **state) {
   for (size_t i = 0; i < N; i++) x[i] = x[i] * x[i] * x[i]; /* heavy tails */
   oct_observer *o = fresh();
   see(o, x, N, 1);
-  oct_range whole = oct_observer_range(o, OCT_OBSERVER_MINMAX, &settings, false), chosen = oct_observer_range(o, OCT_OBSERVER_MSE, &settings, false);
+  oct_range whole = oct_observer_range(o, OCT_OBSERVER_MINMAX, &settings, false),
+            chosen = oct_observer_range(o, OCT_OBSERVER_MSE, &settings, false);
   assert_true(error_of(x, N, chosen) <= error_of(x, N, whole) * 1.001);
   assert_float_equal(oct_observer_error(o, whole) / error_of(x, N, whole), 1, 0.05);
   assert_float_equal(oct_observer_error(o, chosen) / error_of(x, N, chosen), 1, 0.05);

@@ -16,7 +16,20 @@
 #include "exec/session.h"
 #include "ops/op.h"
 
-enum { RELU = 1, RESIDUAL = 2, TABLE = 4, FLOAT_OUT = 8, SIGNED = 16, BIAS = 32, FLOAT_BIAS = 64, BIAS_RESCALED = 128, DYNAMIC = 256, PER_TENSOR = 512, SIGNED_OUT = 1024, FLOAT_PATH = 2048 };
+enum {
+  RELU = 1,
+  RESIDUAL = 2,
+  TABLE = 4,
+  FLOAT_OUT = 8,
+  SIGNED = 16,
+  BIAS = 32,
+  FLOAT_BIAS = 64,
+  BIAS_RESCALED = 128,
+  DYNAMIC = 256,
+  PER_TENSOR = 512,
+  SIGNED_OUT = 1024,
+  FLOAT_PATH = 2048
+};
 
 typedef struct linear_case {
   const char *op;
@@ -239,7 +252,8 @@ static oct_value *add_root(oct_graph *g, oct_value *x) {
   bool conv = c->op[0] == 'c', line = strcmp(c->op, "conv1d") == 0;
   oct_value *y = add_node(g, conv ? "conv" : c->op[0] == 'g' ? "gemm" : "matmul", in, in[2] ? 3 : 2, &node);
   if (conv) {
-    int64_t strides[2] = {c->stride, c->stride}, dilations[2] = {c->dilation, c->dilation}, pads[4] = {c->pads[0], c->pads[1], c->pads[2], c->pads[3]};
+    int64_t strides[2] = {c->stride, c->stride}, dilations[2] = {c->dilation, c->dilation},
+            pads[4] = {c->pads[0], c->pads[1], c->pads[2], c->pads[3]};
     if (line) pads[0] = c->pads[1], pads[1] = c->pads[3];
     ok(oct_node_set_ints(ctx, g, node, "strides", strides, line ? 1 : 2));
     ok(oct_node_set_ints(ctx, g, node, "dilations", dilations, line ? 1 : 2));
@@ -293,7 +307,8 @@ static void check_result(const float *got, const char *isa) {
       want = is(c, DYNAMIC) ? expect_dynamic(i, n, o, oy, ox) : expect_static(i, n, o, oy, ox);
     }
     if (!(fabsf(got[i] - want) <= bound))
-      fail_msg("case %d (%s), %s: output (%d,%d,%d,%d) is %.9g instead of %.9g", (int)(c - cases), c->op, isa, n, o, oy, ox, (double)got[i], (double)want);
+      fail_msg("case %d (%s), %s: output (%d,%d,%d,%d) is %.9g instead of %.9g", (int)(c - cases), c->op, isa, n, o, oy, ox, (double)got[i],
+               (double)want);
   }
 }
 
@@ -315,7 +330,8 @@ static void run_case(const linear_case *c, const char *isa) {
     integer_kernel = integer_kernel || strncmp(session->steps[k]->kernel, "conv_i8", 7) == 0;
     if (strcmp(session->steps[k]->kernel, "reference") == 0) fail_msg("case %d (%s) runs by the reference", (int)(c - cases), c->op);
   }
-  if (integer_kernel == is(c, FLOAT_PATH)) fail_msg("case %d (%s) does not run in %s", (int)(c - cases), c->op, integer_kernel ? "floats" : "integers");
+  if (integer_kernel == is(c, FLOAT_PATH))
+    fail_msg("case %d (%s) does not run in %s", (int)(c - cases), c->op, integer_kernel ? "floats" : "integers");
   ok(oct_session_run(session));
   check_result(oct_session_output(session, 0).data, isa);
   oct_session_destroy(session);

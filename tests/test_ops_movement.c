@@ -18,12 +18,13 @@ static void ok(octet_status status) {
 
 typedef struct move_case {
   const char *op, *attributes;
-  int data_inputs; /* images that are moved */
+  int data_inputs;      /* images that are moved */
   int64_t shapes[3][5]; /* rank, dims */
   int64_t lists[4][9];  /* further inputs: count + 1 (0: none, 1: absent), values */
 } move_case;
 
-#define I4(n, c, h, w) {4, n, c, h, w}
+#define I4(n, c, h, w) \
+  { 4, n, c, h, w }
 
 static const move_case moves[] = {
     {"reshape", "", 1, {I4(1, 4, 3, 5)}, {{3, 4, 15}}},
@@ -95,7 +96,8 @@ typedef struct move_run {
 } move_run;
 
 static void choose_scales(move_run *r) {
-  for (int i = 0; i < 3; i++) r->scale[i] = 0.02f + (r->flags & OTHER_SCALE ? 0.005f * (float)i : 0), r->zero[i] = 100 + (r->flags & OTHER_SCALE ? 9 * i : 0);
+  for (int i = 0; i < 3; i++)
+    r->scale[i] = 0.02f + (r->flags & OTHER_SCALE ? 0.005f * (float)i : 0), r->zero[i] = 100 + (r->flags & OTHER_SCALE ? 9 * i : 0);
   r->out_scale = r->flags & OTHER_SCALE ? 0.031f : r->scale[0];
   r->out_zero = r->flags & OTHER_SCALE ? 140 : r->zero[0];
 }
@@ -138,7 +140,9 @@ static void compare(const move_run *r, const float *got) {
   for (int64_t i = 0; i < oct_shape_count(&r->right->shape); i++) {
     float want = ((const float *)r->right->data)[i];
     if (r->flags & QUANTIZED) want = oct_dequantize(oct_quantize(want, r->out_scale, r->out_zero, 0, 255), r->out_scale, r->out_zero);
-    if (got[i] != want) fail_msg("%s %s, form %d, element %lld: %.9g instead of %.9g", r->c->op, r->c->attributes, r->flags, (long long)i, (double)got[i], (double)want);
+    if (got[i] != want)
+      fail_msg("%s %s, form %d, element %lld: %.9g instead of %.9g", r->c->op, r->c->attributes, r->flags, (long long)i, (double)got[i],
+               (double)want);
   }
 }
 
@@ -167,7 +171,8 @@ static void run_move(const move_case *c, int flags) {
   ok(oct_session_run(session));
   compare(&r, oct_session_output(session, 0).data);
   for (size_t i = 0; i < session->n_steps; i++)
-    if (strcmp(session->steps[i]->kernel, "reference") == 0 && strcmp(c->attributes, "mode=reflect") != 0) fail_msg("%s %s, form %d runs by the reference", c->op, c->attributes, flags);
+    if (strcmp(session->steps[i]->kernel, "reference") == 0 && strcmp(c->attributes, "mode=reflect") != 0)
+      fail_msg("%s %s, form %d runs by the reference", c->op, c->attributes, flags);
   oct_session_destroy(session);
   oct_graph_destroy(g);
   for (int i = 0; i < 3; i++) oct_tensor_release(r.data[i]);
@@ -237,11 +242,13 @@ static void test_bad(void **state) {
     memcpy(shape.dim, &b->shape[1], 4 * sizeof(int64_t));
     ok(oct_graph_create(ctx, "bad", &g));
     ok(oct_graph_input(ctx, g, "x", OCT_F32, &shape, &in[0]));
-    for (; n < 5 && b->lists[n - 1][0]; n++) ok(oct_graph_constant_i64(ctx, g, "list", &b->lists[n - 1][1], (size_t)b->lists[n - 1][0] - 1, &in[n]));
+    for (; n < 5 && b->lists[n - 1][0]; n++)
+      ok(oct_graph_constant_i64(ctx, g, "list", &b->lists[n - 1][1], (size_t)b->lists[n - 1][0] - 1, &in[n]));
     ok(oct_graph_node(ctx, g, oct_op_find(b->op), "culprit", in, n, 1, &node));
     golden_attributes(ctx, g, node, b->attributes);
     if (oct_node_infer(ctx, node) == OCTET_OK) fail_msg("%s %s (%zu) is accepted", b->op, b->attributes, i);
-    if (!strstr(ctx->message, "culprit") || !strstr(ctx->message, b->word)) fail_msg("%s %s: the message does not say '%s': %s", b->op, b->attributes, b->word, ctx->message);
+    if (!strstr(ctx->message, "culprit") || !strstr(ctx->message, b->word))
+      fail_msg("%s %s: the message does not say '%s': %s", b->op, b->attributes, b->word, ctx->message);
     oct_graph_destroy(g);
   }
 }
@@ -313,7 +320,7 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_plans), cmocka_unit_test(test_bad), cmocka_unit_test(test_gather_range),
-                                     cmocka_unit_test(test_unknown)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_plans), cmocka_unit_test(test_bad),
+                                     cmocka_unit_test(test_gather_range), cmocka_unit_test(test_unknown)};
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -24,8 +24,32 @@ static const pool_case pools[] = {
     {"max_pool", "kernel_shape=3,2 strides=2,2 ceil_mode=1", 1, 65, 8, 7, {3, 2}, {2, 2}, {0}, true, false, true, false},
     {"average_pool", "kernel_shape=2,2 strides=2,2", 1, 3, 8, 8, {2, 2}, {2, 2}, {0}, false, false, true, false},
     {"average_pool", "kernel_shape=3,3 strides=2,2 pads=1,1,1,1", 2, 17, 7, 9, {3, 3}, {2, 2}, {1, 1, 1, 1}, false, false, true, true},
-    {"average_pool", "kernel_shape=3,3 pads=1,0,1,2 count_include_pad=1", 1, 8, 6, 6, {3, 3}, {1, 1}, {1, 0, 1, 2}, false, true, true, false},
-    {"average_pool", "kernel_shape=3,3 strides=2,2 pads=1,1,1,1 ceil_mode=1 count_include_pad=1", 1, 8, 6, 6, {3, 3}, {2, 2}, {1, 1, 1, 1}, true, true, true, false},
+    {"average_pool",
+     "kernel_shape=3,3 pads=1,0,1,2 count_include_pad=1",
+     1,
+     8,
+     6,
+     6,
+     {3, 3},
+     {1, 1},
+     {1, 0, 1, 2},
+     false,
+     true,
+     true,
+     false},
+    {"average_pool",
+     "kernel_shape=3,3 strides=2,2 pads=1,1,1,1 ceil_mode=1 count_include_pad=1",
+     1,
+     8,
+     6,
+     6,
+     {3, 3},
+     {2, 2},
+     {1, 1, 1, 1},
+     true,
+     true,
+     true,
+     false},
     {"global_average_pool", "", 2, 33, 5, 7, {5, 7}, {1, 1}, {0}, false, false, true, false},
     {"global_max_pool", "", 2, 33, 5, 7, {5, 7}, {1, 1}, {0}, false, false, false, false},
 };
@@ -92,8 +116,10 @@ static void run_pool(const pool_case *p, const char *isa) {
   int64_t ow = out_size(p->w, p->kernel[1], p->stride[1], p->pads[1], p->pads[3], p->ceil);
   assert_int_equal(oct_shape_count(&out.value->shape), p->n * p->c * oh * ow);
   for (int64_t i = 0; i < p->n * p->c * oh * ow; i++) {
-    float want = (float)(pool_value(p, i / ow / oh, i / ow % oh, i % ow, out_scale, in_zero, out_zero) - out_zero) * out_scale, got = ((float *)out.data)[i];
-    if (got != want) fail_msg("%s %s (%s), element %lld: %.9g instead of %.9g", p->op, p->attributes, isa, (long long)i, (double)got, (double)want);
+    float want = (float)(pool_value(p, i / ow / oh, i / ow % oh, i % ow, out_scale, in_zero, out_zero) - out_zero) * out_scale,
+          got = ((float *)out.data)[i];
+    if (got != want)
+      fail_msg("%s %s (%s), element %lld: %.9g instead of %.9g", p->op, p->attributes, isa, (long long)i, (double)got, (double)want);
   }
   bool integer = false;
   for (size_t i = 0; i < session->n_steps; i++) integer = integer || strstr(session->steps[i]->kernel, "pool_u8");
@@ -107,6 +133,42 @@ static void test_pools_u8(void **state) {
   static const char *const isas[] = {"scalar", "avx2", "avx512vnni"};
   for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
     for (int k = 0; k < 3; k++) run_pool(&pools[i], isas[k]);
+}
+
+/* Constant int8 weights: the integer operators run on the 8-bit kernels, whatever the zero point of the input is. */
+static void test_integer_kernels(void **state) {
+  (void)state;
+  static const char *const ops[] = {"conv_integer", "matmul_integer"};
+  for (int i = 0; i < 2; i++) {
+    oct_graph *graph;
+    oct_value *in[3];
+    oct_node *node;
+    oct_session *session;
+    oct_tensor *t;
+    oct_session_options options = oct_session_options_default();
+    oct_shape x = i ? oct_shape_of(2, (int64_t)3, (int64_t)4) : oct_shape_of(4, (int64_t)1, (int64_t)2, (int64_t)3, (int64_t)3),
+              scalar = {0};
+    oct_shape w = i ? oct_shape_of(2, (int64_t)4, (int64_t)5) : oct_shape_of(4, (int64_t)4, (int64_t)2, (int64_t)1, (int64_t)1);
+    assert_int_equal(oct_graph_create(ctx, "integers", &graph), OCTET_OK);
+    assert_int_equal(oct_graph_input(ctx, graph, "x", OCT_U8, &x, &in[0]), OCTET_OK);
+    assert_int_equal(oct_tensor_create(ctx, OCT_I8, &w, &t), OCTET_OK);
+    memset(t->data, 3, t->bytes);
+    assert_int_equal(oct_graph_constant(ctx, graph, "w", t, &in[1]), OCTET_OK);
+    assert_int_equal(oct_graph_input(ctx, graph, "z", OCT_U8, &scalar, &in[2]), OCTET_OK);
+    assert_int_equal(oct_graph_node(ctx, graph, oct_op_find(ops[i]), "node", in, 3, 1, &node), OCTET_OK);
+    assert_int_equal(oct_node_infer(ctx, node), OCTET_OK);
+    assert_int_equal(oct_graph_output(ctx, graph, node->outputs[0]), OCTET_OK);
+    if (oct_session_create(ctx, graph, &options, &session) != OCTET_OK) fail_msg("%s", ctx->message);
+    memset(oct_session_input(session, 0).data, 200, oct_session_input(session, 0).bytes);
+    *(uint8_t *)oct_session_input(session, 1).data = 190;
+    assert_int_equal(oct_session_run(session), OCTET_OK);
+    assert_int_equal(((const int32_t *)oct_session_output(session, 0).data)[0], (i ? 4 : 2) * 3 * 10);
+    bool kernel = false;
+    for (size_t k = 0; k < session->n_steps; k++) kernel = kernel || strncmp(session->steps[k]->kernel, "conv_i8", 7) == 0;
+    assert_true(kernel);
+    oct_session_destroy(session);
+    oct_graph_destroy(graph);
+  }
 }
 
 /* ---- What does not fit -------------------------------------------------------------------------------------------- */
@@ -123,7 +185,7 @@ static const bad_case bad[] = {
     {"conv", "group=3", {{5, 1, 3, 8, 8}, {5, 4, 1, 3, 3}}, "do not divide"},
     {"conv", "", {{5, 1, 3, 2, 8}, {5, 4, 3, 3, 3}}, "larger than the padded input"},
     {"conv", "pads=1,1", {{5, 1, 3, 8, 8}, {5, 4, 3, 3, 3}}, "pads"},
-    {"conv", "strides=0,1", {{5, 1, 3, 8, 8}, {5, 4, 3, 3, 3}}, "range"},
+    {"conv", "strides=0,1", {{5, 1, 3, 8, 8}, {5, 4, 3, 3, 3}}, "strides"},
     {"conv", "strides=1", {{5, 1, 3, 8, 8}, {5, 4, 3, 3, 3}}, "per spatial axis"},
     {"conv", "kernel_shape=5,5", {{5, 1, 3, 8, 8}, {5, 4, 3, 3, 3}}, "kernel_shape"},
     {"conv", "auto_pad=SAME", {{5, 1, 3, 8, 8}, {5, 4, 3, 3, 3}}, "auto_pad"},
@@ -165,7 +227,8 @@ static void test_bad(void **state) {
     assert_int_equal(oct_graph_node(ctx, graph, oct_op_find(b->op), "culprit", inputs, n, 1, &node), OCTET_OK);
     golden_attributes(ctx, graph, node, b->attributes);
     if (oct_node_infer(ctx, node) == OCTET_OK) fail_msg("%s %s is accepted", b->op, b->attributes);
-    if (!strstr(ctx->message, "culprit") || !strstr(ctx->message, b->word)) fail_msg("%s %s: the message does not say '%s': %s", b->op, b->attributes, b->word, ctx->message);
+    if (!strstr(ctx->message, "culprit") || !strstr(ctx->message, b->word))
+      fail_msg("%s %s: the message does not say '%s': %s", b->op, b->attributes, b->word, ctx->message);
     oct_graph_destroy(graph);
   }
 }
@@ -182,6 +245,7 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_pools_u8), cmocka_unit_test(test_bad)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_pools_u8), cmocka_unit_test(test_integer_kernels),
+                                     cmocka_unit_test(test_bad)};
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -16,17 +16,16 @@ static oct_graph *plain_net(void) {
   weight("c1.w", oct_shape_of(4, 8, 3, 3, 3), 0.4f), weight("c1.b", oct_shape_of(1, 8), 0.3f);
   weight("c2.w", oct_shape_of(4, 6, 8, 3, 3), 0.3f), weight("c2.b", oct_shape_of(1, 6), 0.3f);
   weight("fc.w", oct_shape_of(2, 5, 6), 0.5f), weight("fc.b", oct_shape_of(1, 5), 0.3f);
-  return graph_of(
-      "input x f32[N,3,10,10]\n"
-      "c1 = conv(x, c1.w, c1.b) pads=1,1,1,1\n"
-      "r1 = relu(c1)\n"
-      "p1 = max_pool(r1) kernel_shape=2,2 strides=2,2\n"
-      "c2 = conv(p1, c2.w, c2.b)\n"
-      "r2 = relu(c2)\n"
-      "g = global_average_pool(r2)\n"
-      "f = flatten(g)\n"
-      "y = gemm(f, fc.w, fc.b) transB=1\n"
-      "output y\n");
+  return graph_of("input x f32[N,3,10,10]\n"
+                  "c1 = conv(x, c1.w, c1.b) pads=1,1,1,1\n"
+                  "r1 = relu(c1)\n"
+                  "p1 = max_pool(r1) kernel_shape=2,2 strides=2,2\n"
+                  "c2 = conv(p1, c2.w, c2.b)\n"
+                  "r2 = relu(c2)\n"
+                  "g = global_average_pool(r2)\n"
+                  "f = flatten(g)\n"
+                  "y = gemm(f, fc.w, fc.b) transB=1\n"
+                  "output y\n");
 }
 
 static void a_plain_net_is_all_integer(void **state) {
@@ -104,12 +103,11 @@ static void an_all_zero_image_is_warned_of_by_name(void **state) {
 static void unused_branches_are_pruned_and_live_ones_must_be_observed(void **state) {
   (void)state;
   weight("w", oct_shape_of(4, 2, 2, 1, 1), 1), weight("dead", oct_shape_of(4, 2, 2, 1, 1), NAN);
-  oct_graph *g = graph_of(
-      "input x f32[N,2,4,4]\ninput gone f32[N,0,4,4]\n"
-      "d = conv(x, dead, _)\n"
-      "e = relu(d)\n"
-      "y = conv(x, w, _)\n"
-      "output y\n");
+  oct_graph *g = graph_of("input x f32[N,2,4,4]\ninput gone f32[N,0,4,4]\n"
+                          "d = conv(x, dead, _)\n"
+                          "e = relu(d)\n"
+                          "y = conv(x, w, _)\n"
+                          "output y\n");
   oct_calibration *c;
   oct_quantize_options o = oct_quantize_options_default();
   must(oct_quantize_prepare(ctx, g, &o, &c));
@@ -147,17 +145,16 @@ static void unusable_samples_are_errors_that_name_the_input(void **state) {
 
 /* ---- activations: cases 7 and 8 ---- */
 
-static const char *const clipped_net =
-    "input x f32[N,2,6,6]\n"
-    "const six f32[] = 6\nconst zero f32[] = 0\n"
-    "c1 = conv(x, c1.w, _)\n"
-    "l = clip(c1, zero, six)\n"
-    "c2 = conv(x, c2.w, _)\n"
-    "r = relu(c2)\n"
-    "c3 = conv(x, c3.w, _)\n"
-    "joined = concat(l, r, c3) axis=1\n"
-    "y = conv(joined, c4.w, _)\n"
-    "output y\noutput l\noutput r\n";
+static const char *const clipped_net = "input x f32[N,2,6,6]\n"
+                                       "const six f32[] = 6\nconst zero f32[] = 0\n"
+                                       "c1 = conv(x, c1.w, _)\n"
+                                       "l = clip(c1, zero, six)\n"
+                                       "c2 = conv(x, c2.w, _)\n"
+                                       "r = relu(c2)\n"
+                                       "c3 = conv(x, c3.w, _)\n"
+                                       "joined = concat(l, r, c3) axis=1\n"
+                                       "y = conv(joined, c4.w, _)\n"
+                                       "output y\noutput l\noutput r\n";
 
 static void activations_survive(void **state) {
   (void)state;
@@ -200,13 +197,13 @@ static void activations_survive(void **state) {
 
 static void a_join_of_boxes_and_scores_is_kept_float(void **state) {
   (void)state;
-  weight("f.w", oct_shape_of(4, 8, 3, 3, 3), 0.4f), weight("box.w", oct_shape_of(4, 4, 8, 1, 1), 60), weight("score.w", oct_shape_of(4, 2, 8, 1, 1), 1);
-  oct_graph *g = graph_of(
-      "input x f32[N,3,8,8]\n"
-      "f = conv(x, f.w, _)\nfr = relu(f)\n"
-      "b = conv(fr, box.w, _)\nbr = relu(b)\n"
-      "s = conv(fr, score.w, _)\np = sigmoid(s)\n"
-      "y = concat(br, p) axis=1\noutput y\n");
+  weight("f.w", oct_shape_of(4, 8, 3, 3, 3), 0.4f), weight("box.w", oct_shape_of(4, 4, 8, 1, 1), 60),
+      weight("score.w", oct_shape_of(4, 2, 8, 1, 1), 1);
+  oct_graph *g = graph_of("input x f32[N,3,8,8]\n"
+                          "f = conv(x, f.w, _)\nfr = relu(f)\n"
+                          "b = conv(fr, box.w, _)\nbr = relu(b)\n"
+                          "s = conv(fr, score.w, _)\np = sigmoid(s)\n"
+                          "y = concat(br, p) axis=1\noutput y\n");
   oct_tensor *x = random_tensor(oct_shape_of(4, 20, 3, 8, 8), 0, 1);
   for (int io = 0; io < 2; io++) {
     oct_quantize_options o = oct_quantize_options_default();
@@ -237,8 +234,9 @@ static void a_join_of_boxes_and_scores_is_kept_float(void **state) {
 
 static void functions_run_by_table(void **state) {
   (void)state;
-  static const char *const functions[] = {"leaky_relu(c1) alpha=0.1", "hard_swish(c1)", "prelu(c1, slope)", "sigmoid(c1)", "tanh(c1)", "exp(c1)",
-                                          "hard_sigmoid(c1)", "gelu(c1)", "mul(c1, three)", "add(c1, bias)", "pow(square, two)", "sqrt(square)"};
+  static const char *const functions[] = {
+      "leaky_relu(c1) alpha=0.1", "hard_swish(c1)", "prelu(c1, slope)", "sigmoid(c1)",   "tanh(c1)",         "exp(c1)",
+      "hard_sigmoid(c1)",         "gelu(c1)",       "mul(c1, three)",   "add(c1, bias)", "pow(square, two)", "sqrt(square)"};
   weight("c1.w", oct_shape_of(4, 4, 2, 1, 1), 1), weight("c2.w", oct_shape_of(4, 3, 4, 1, 1), 1);
   oct_tensor *x = random_tensor(oct_shape_of(4, 30, 2, 5, 5), -1, 1);
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -252,7 +250,8 @@ static void functions_run_by_table(void **state) {
     oct_quantize_report r = {0};
     oct_graph *q = quantized(g, NULL, x, &r);
     for (size_t k = 0; k < r.n_layers; k++)
-      if (strcmp(r.layers[k].type, "int8") != 0) fail_msg("%s: \"%s\" is %s: %s", functions[i], r.layers[k].name, r.layers[k].type, r.layers[k].reason);
+      if (strcmp(r.layers[k].type, "int8") != 0)
+        fail_msg("%s: \"%s\" is %s: %s", functions[i], r.layers[k].name, r.layers[k].type, r.layers[k].reason);
     double db = agreement(g, q, x, 0);
     if (db < 24) fail_msg("%s: %.1f dB", functions[i], db);
     oct_quantize_report_free(&r);
@@ -264,16 +263,16 @@ static void functions_run_by_table(void **state) {
 
 static void squeeze_and_excite_is_all_integer(void **state) {
   (void)state;
-  weight("c1.w", oct_shape_of(4, 8, 3, 3, 3), 0.5f), weight("d.w", oct_shape_of(4, 2, 8, 1, 1), 1), weight("u.w", oct_shape_of(4, 8, 2, 1, 1), 1);
+  weight("c1.w", oct_shape_of(4, 8, 3, 3, 3), 0.5f), weight("d.w", oct_shape_of(4, 2, 8, 1, 1), 1),
+      weight("u.w", oct_shape_of(4, 8, 2, 1, 1), 1);
   weight("c2.w", oct_shape_of(4, 4, 8, 1, 1), 0.5f);
-  oct_graph *g = graph_of(
-      "input x f32[N,3,8,8]\n"
-      "c1 = conv(x, c1.w, _)\nr1 = relu(c1)\n"
-      "s = global_average_pool(r1)\n"
-      "d = conv(s, d.w, _)\ndr = relu(d)\n"
-      "u = conv(dr, u.w, _)\ng = sigmoid(u)\n"
-      "m = mul(r1, g)\n"
-      "y = conv(m, c2.w, _)\noutput y\n");
+  oct_graph *g = graph_of("input x f32[N,3,8,8]\n"
+                          "c1 = conv(x, c1.w, _)\nr1 = relu(c1)\n"
+                          "s = global_average_pool(r1)\n"
+                          "d = conv(s, d.w, _)\ndr = relu(d)\n"
+                          "u = conv(dr, u.w, _)\ng = sigmoid(u)\n"
+                          "m = mul(r1, g)\n"
+                          "y = conv(m, c2.w, _)\noutput y\n");
   oct_tensor *x = random_tensor(oct_shape_of(4, 20, 3, 8, 8), 0, 1);
   oct_quantize_report r = {0};
   oct_graph *q = quantized(g, NULL, x, &r);
@@ -288,16 +287,16 @@ static void squeeze_and_excite_is_all_integer(void **state) {
 
 static void residuals_of_different_scale_add_up(void **state) {
   (void)state;
-  weight("c1.w", oct_shape_of(4, 8, 3, 1, 1), 0.5f), weight("c2.w", oct_shape_of(4, 8, 8, 1, 1), 10), weight("c3.w", oct_shape_of(4, 8, 8, 1, 1), 0.01f);
+  weight("c1.w", oct_shape_of(4, 8, 3, 1, 1), 0.5f), weight("c2.w", oct_shape_of(4, 8, 8, 1, 1), 10),
+      weight("c3.w", oct_shape_of(4, 8, 8, 1, 1), 0.01f);
   weight("c4.w", oct_shape_of(4, 3, 8, 1, 1), 0.5f);
-  oct_graph *g = graph_of(
-      "input x f32[N,3,8,8]\n"
-      "c1 = conv(x, c1.w, _)\nr1 = relu(c1)\n"
-      "c2 = conv(r1, c2.w, _)\nr2 = relu(c2)\n"
-      "c3 = conv(r2, c3.w, _)\n"
-      "a = add(c3, r1)\nar = relu(a)\n"
-      "b = add(ar, r2)\n" /* 50 times wider than ar, and a step of its own */
-      "y = conv(b, c4.w, _)\noutput y\n");
+  oct_graph *g = graph_of("input x f32[N,3,8,8]\n"
+                          "c1 = conv(x, c1.w, _)\nr1 = relu(c1)\n"
+                          "c2 = conv(r1, c2.w, _)\nr2 = relu(c2)\n"
+                          "c3 = conv(r2, c3.w, _)\n"
+                          "a = add(c3, r1)\nar = relu(a)\n"
+                          "b = add(ar, r2)\n" /* 50 times wider than ar, and a step of its own */
+                          "y = conv(b, c4.w, _)\noutput y\n");
   oct_tensor *x = random_tensor(oct_shape_of(4, 20, 3, 8, 8), 0, 1);
   oct_quantize_report r = {0};
   oct_graph *q = quantized(g, NULL, x, &r);
@@ -315,12 +314,11 @@ static void residuals_of_different_scale_add_up(void **state) {
 
 static oct_graph *island_net(void) {
   weight("c1.w", oct_shape_of(4, 4, 2, 1, 1), 1), weight("c2.w", oct_shape_of(4, 3, 4, 1, 1), 1);
-  return graph_of(
-      "input x f32[N,2,5,5]\n"
-      "c1 = conv(x, c1.w, _)\n"
-      "const axis i64[1] = 1\nl = reduce_l2(c1, axis)\n"
-      "d = div(c1, l)\n"
-      "y = conv(d, c2.w, _)\noutput y\n");
+  return graph_of("input x f32[N,2,5,5]\n"
+                  "c1 = conv(x, c1.w, _)\n"
+                  "const axis i64[1] = 1\nl = reduce_l2(c1, axis)\n"
+                  "d = div(c1, l)\n"
+                  "y = conv(d, c2.w, _)\noutput y\n");
 }
 
 static void strict_lists_what_cannot_be_integer(void **state) {
@@ -386,9 +384,9 @@ static void a_configuration_sets_single_layers(void **state) {
   (void)state;
   oct_graph *g = plain_net();
   oct_tensor *x = random_tensor(oct_shape_of(4, 10, 3, 10, 10), 0, 1);
-  static const char text[] =
-      "{\"c1\": {\"scale\": 0.03125, \"zero_point\": 7}, \"c*\": {\"bits\": 8, \"observer\": \"mse\"}, \"gemm\": {\"mode\": \"weight-only\"},"
-      " \"c2\": {\"per_tensor\": true}}";
+  static const char text[] = "{\"c1\": {\"scale\": 0.03125, \"zero_point\": 7}, \"c*\": {\"bits\": 8, \"observer\": \"mse\"}, \"gemm\": "
+                             "{\"mode\": \"weight-only\"},"
+                             " \"c2\": {\"per_tensor\": true}}";
   oct_quantize_config config;
   must(oct_quantize_config_parse(ctx, text, strlen(text), &config));
   oct_quantize_options o = oct_quantize_options_default();
@@ -409,9 +407,18 @@ static void a_configuration_sets_single_layers(void **state) {
 
 static void bad_configurations_are_errors(void **state) {
   (void)state;
-  static const char *const texts[] = {"{\"c1\": {\"bit\": 8}}", "{\"c1\": {\"bits\": 4}}", "{\"c1\": {\"scale\": -1}}", "{\"c1\": {\"scale\": \"a\"}}",
-                                      "{\"c1\": {\"zero_point\": 256, \"scale\": 1}}", "{\"c1\": {\"zero_point\": 3}}", "{\"c1\": 3}", "[1]", "{\"c1\": {",
-                                      "{\"c1\": {}, \"c1\": {}}", "{\"c1\": {\"observer\": \"max\"}}", "{\"c1\": {\"mode\": \"int4\"}}"};
+  static const char *const texts[] = {"{\"c1\": {\"bit\": 8}}",
+                                      "{\"c1\": {\"bits\": 4}}",
+                                      "{\"c1\": {\"scale\": -1}}",
+                                      "{\"c1\": {\"scale\": \"a\"}}",
+                                      "{\"c1\": {\"zero_point\": 256, \"scale\": 1}}",
+                                      "{\"c1\": {\"zero_point\": 3}}",
+                                      "{\"c1\": 3}",
+                                      "[1]",
+                                      "{\"c1\": {",
+                                      "{\"c1\": {}, \"c1\": {}}",
+                                      "{\"c1\": {\"observer\": \"max\"}}",
+                                      "{\"c1\": {\"mode\": \"int4\"}}"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     oct_quantize_config config;
     assert_int_not_equal(oct_quantize_config_parse(ctx, texts[i], strlen(texts[i]), &config), OCTET_OK);
@@ -505,7 +512,10 @@ static void half_precision_keeps_what_it_would_lose(void **state) {
   float *large = weight("c3.w", oct_shape_of(4, 3, 3, 1, 1), 1), *small = weight("c4.w", oct_shape_of(4, 2, 3, 1, 1), 1);
   large[4] = 1e5f;
   small[3] = 1e-9f, small[4] = -1e-9f, small[5] = 2e-9f; /* channel 1 would vanish */
-  oct_graph *g = graph_of("input x f32[N,2,5,5]\nc1 = conv(x, c1.w, _)\nc2 = conv(c1, c2.w, _)\nc3 = conv(c2, c3.w, _)\ny = conv(c3, c4.w, _)\noutput y\n"), *q;
+  oct_graph
+      *g = graph_of(
+          "input x f32[N,2,5,5]\nc1 = conv(x, c1.w, _)\nc2 = conv(c1, c2.w, _)\nc3 = conv(c2, c3.w, _)\ny = conv(c3, c4.w, _)\noutput y\n"),
+      *q;
   oct_quantize_options o = oct_quantize_options_default();
   o.mode = OCT_MODE_FP16;
   oct_quantize_report r = {0};

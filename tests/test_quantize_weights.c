@@ -151,9 +151,8 @@ static void channels_of_different_size_keep_their_scales(void **state) {
   float *w = weight("dw", oct_shape_of(4, 32, 1, 3, 3), 1), *f = weight("fc", oct_shape_of(2, 10, 32), 1);
   for (int i = 0; i < 32 * 9; i++) w[i] *= powf(10, -(float)(i / 9) / 8);
   for (int i = 0; i < 320; i++) f[i] *= powf(100, -(float)(i / 32) / 9);
-  oct_graph *g = graph_of(
-      "input x f32[N,32,6,6]\nd = conv(x, dw, _) group=32 pads=1,1,1,1\n"
-      "m = global_average_pool(d)\nv = flatten(m)\ny = gemm(v, fc, _) transB=1\noutput d\noutput y\n");
+  oct_graph *g = graph_of("input x f32[N,32,6,6]\nd = conv(x, dw, _) group=32 pads=1,1,1,1\n"
+                          "m = global_average_pool(d)\nv = flatten(m)\ny = gemm(v, fc, _) transB=1\noutput d\noutput y\n");
   oct_tensor *x = random_tensor(oct_shape_of(4, 8, 32, 6, 6), -1, 1);
   oct_quantize_report r = {0};
   oct_graph *q = quantized(g, NULL, x, &r);
@@ -175,13 +174,13 @@ static void channels_of_different_size_keep_their_scales(void **state) {
 
 static void shared_weights_are_stored_once(void **state) {
   (void)state;
-  weight("w", oct_shape_of(4, 3, 3, 1, 1), 1), weight("b", oct_shape_of(1, 3), 1), weight("b_1", oct_shape_of(1, 3), 1), weight("b0", oct_shape_of(1, 3), 1);
-  oct_graph *g = graph_of(
-      "input x f32[N,3,4,4]\n"
-      "p = conv(x, w, b)\nr = relu(p)\n"
-      "q = conv(r, w, b)\n"
-      "s = add(q, r)\n"
-      "t = conv(s, w, b_1)\nu = conv(t, w, b0)\noutput u\n");
+  weight("w", oct_shape_of(4, 3, 3, 1, 1), 1), weight("b", oct_shape_of(1, 3), 1), weight("b_1", oct_shape_of(1, 3), 1),
+      weight("b0", oct_shape_of(1, 3), 1);
+  oct_graph *g = graph_of("input x f32[N,3,4,4]\n"
+                          "p = conv(x, w, b)\nr = relu(p)\n"
+                          "q = conv(r, w, b)\n"
+                          "s = add(q, r)\n"
+                          "t = conv(s, w, b_1)\nu = conv(t, w, b0)\noutput u\n");
   oct_tensor *x = random_tensor(oct_shape_of(4, 20, 3, 4, 4), -2, 2);
   oct_quantize_report r = {0};
   oct_graph *q = quantized(g, NULL, x, &r);
@@ -218,11 +217,10 @@ static void a_constant_in_two_roles_is_two_constants(void **state) {
 static void a_tied_embedding_is_right_in_both_uses(void **state) {
   (void)state;
   weight("e", oct_shape_of(2, 50, 16), 1), weight("h.w", oct_shape_of(2, 16, 16), 0.5f);
-  oct_graph *g = graph_of(
-      "input ids i64[N,6]\nconst shape i64[2] = -1, 16\n"
-      "rows = gather(e, ids)\n"
-      "flat = reshape(rows, shape)\nh = gemm(flat, h.w, _)\n"
-      "y = gemm(h, e, _) transB=1\noutput y\n");
+  oct_graph *g = graph_of("input ids i64[N,6]\nconst shape i64[2] = -1, 16\n"
+                          "rows = gather(e, ids)\n"
+                          "flat = reshape(rows, shape)\nh = gemm(flat, h.w, _)\n"
+                          "y = gemm(h, e, _) transB=1\noutput y\n");
   oct_shape s = oct_shape_of(2, 8, 6);
   oct_tensor *ids;
   must(oct_tensor_create(ctx, OCT_I64, &s, &ids));
@@ -234,7 +232,8 @@ static void a_tied_embedding_is_right_in_both_uses(void **state) {
     oct_quantize_report r = {0};
     oct_graph *q = quantized(g, &o, ids, &r);
     size_t tables = 0;
-    for (size_t i = 0; i < q->n_values; i++) tables += q->values[i]->kind == OCT_CONSTANT && q->values[i]->shape.rank == 2 && q->values[i]->shape.dim[0] == 50;
+    for (size_t i = 0; i < q->n_values; i++)
+      tables += q->values[i]->kind == OCT_CONSTANT && q->values[i]->shape.rank == 2 && q->values[i]->shape.dim[0] == 50;
     assert_int_equal(tables, 1);
     assert_true(agreement(g, q, ids, 0) > 28);
     oct_quantize_report_free(&r);
@@ -268,13 +267,12 @@ static void half_precision_weights_are_folded_and_quantized(void **state) {
   must(oct_bundle_add(ctx, &weights, "t", half, NULL));
   oct_tensor_release(f);
   oct_tensor_release(t);
-  oct_graph *g = graph_of(
-      "input x f32[N,3,4,4]\n"
-      "w32 = cast(w) to=f32\n"
-      "c = conv(x, w32, _)\n"
-      "m = global_average_pool(c)\nv = flatten(m)\n"
-      "ti = identity(t)\ntt = transpose(ti) perm=1,0\nt32 = cast(tt) to=f32\n"
-      "y = matmul(v, t32)\noutput y\n");
+  oct_graph *g = graph_of("input x f32[N,3,4,4]\n"
+                          "w32 = cast(w) to=f32\n"
+                          "c = conv(x, w32, _)\n"
+                          "m = global_average_pool(c)\nv = flatten(m)\n"
+                          "ti = identity(t)\ntt = transpose(ti) perm=1,0\nt32 = cast(tt) to=f32\n"
+                          "y = matmul(v, t32)\noutput y\n");
   oct_tensor *x = random_tensor(oct_shape_of(4, 8, 3, 4, 4), 0, 54800); /* nearly the largest half-precision number */
   oct_quantize_report r = {0};
   oct_graph *q = quantized(g, NULL, x, &r);

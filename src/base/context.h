@@ -25,6 +25,7 @@ struct octet_context {
   void *progress_user;
   int64_t allocations_left; /* test hook: this many allocations succeed, then all fail; negative: no limit */
   int64_t allocations_made;
+  size_t largest_allocation; /* test hook: bytes; more at once fails; 0: no limit */
 };
 
 /* Records a failure and returns `status`. The message says which file, node or tensor, which rule, what to do. */

@@ -35,10 +35,10 @@ static void *out_of_memory(octet_context *ctx, size_t bytes) {
   return NULL;
 }
 
-/* Counts one allocation; false when the test hook makes it fail. */
-static bool count_allocation(octet_context *ctx) {
+/* Counts one allocation; false when a test hook makes it fail. */
+static bool count_allocation(octet_context *ctx, size_t bytes) {
   if (!ctx) return true;
-  if (ctx->allocations_left == 0) return false;
+  if (ctx->allocations_left == 0 || (ctx->largest_allocation && bytes > ctx->largest_allocation)) return false;
   if (ctx->allocations_left > 0) ctx->allocations_left--;
   ctx->allocations_made++;
   return true;
@@ -51,7 +51,7 @@ static void *allocate(size_t bytes) {
 }
 
 void *oct_alloc_raw(octet_context *ctx, size_t bytes) {
-  void *memory = count_allocation(ctx) ? allocate(bytes) : NULL;
+  void *memory = count_allocation(ctx, bytes) ? allocate(bytes) : NULL;
   return memory ? memory : out_of_memory(ctx, bytes);
 }
 
@@ -135,7 +135,7 @@ void *oct_region_alloc(octet_context *ctx, oct_region *region, size_t count, siz
     oct_fail(ctx, OCTET_OUT_OF_MEMORY, "out of memory: %zu elements of %zu bytes were wanted", count, size);
     return NULL;
   }
-  void *memory = count_allocation(ctx) ? region_take(region, bytes) : NULL;
+  void *memory = count_allocation(ctx, bytes) ? region_take(region, bytes) : NULL;
   return memory ? memory : out_of_memory(ctx, bytes);
 }
 

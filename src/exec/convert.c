@@ -207,28 +207,40 @@ octet_status oct_plan_fill_border(oct_plan *plan, oct_slot *slot) {
 }
 
 typedef struct round_params {
-  float *values;
+  float *values; /* logical element 0 */
   const oct_quant *quant;
-  int64_t count, inner;
+  oct_loops loops;
+  int64_t count, inner; /* with a scale per slice of an axis: elements, and elements between two slices */
   int32_t low, high;
 } round_params;
 
+static float round_value(const round_params *p, float x, int64_t c) {
+  float scale = p->quant->scale[c];
+  int32_t zero_point = p->quant->zero_point[c];
+  return oct_dequantize(oct_quantize(x, scale, zero_point, p->low, p->high), scale, zero_point);
+}
+
 static octet_status run_round(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
-  (void)ctx, (void)begin, (void)end, (void)workspace;
+  (void)ctx, (void)workspace;
   const round_params *p = params;
-  for (int64_t i = 0; i < p->count; i++) {
-    int64_t c = p->quant->axis < 0 ? 0 : i / p->inner % p->quant->count;
-    float scale = p->quant->scale[c];
-    int32_t zero_point = p->quant->zero_point[c];
-    p->values[i] = oct_dequantize(oct_quantize(p->values[i], scale, zero_point, p->low, p->high), scale, zero_point);
+  int inner = p->loops.rank - 1;
+  for (int64_t i = 0; p->quant->axis >= 0 && i < p->count; i++) p->values[i] = round_value(p, p->values[i], i / p->inner % p->quant->count);
+  for (size_t r = begin; p->quant->axis < 0 && r < end; r++) {
+    int64_t offset;
+    oct_loops_row(&p->loops, r, 1, &offset);
+    for (int64_t i = 0; i < p->loops.count[inner]; i++) {
+      float *x = p->values + offset + i * p->loops.stride[0][inner];
+      *x = round_value(p, *x, 0);
+    }
   }
   return OCTET_OK;
 }
 
 octet_status oct_plan_round(oct_plan *plan, oct_slot *slot, const oct_quant *quant) {
   oct_lowering *l = &plan->lowering;
-  if (slot->dtype != OCT_F32 || (slot->layout != OCT_LAYOUT_PLAIN && !oct_layouts_agree(&slot->shape, slot->layout, OCT_LAYOUT_PLAIN)))
-    return oct_fail(l->ctx, OCTET_UNSUPPORTED, "value \"%s\": %s quantization of an activation needs a plain float form", slot->value->name,
+  bool plain = oct_layouts_agree(&slot->shape, slot->layout, OCT_LAYOUT_PLAIN) && slot->border.top + slot->border.left + slot->border.bottom + slot->border.right == 0;
+  if (slot->dtype != OCT_F32 || (quant->axis >= 0 && !plain))
+    return oct_fail(l->ctx, OCTET_UNSUPPORTED, "value \"%s\": %s quantization of an activation per slice of an axis needs a plain float form", slot->value->name,
                     oct_dtype_name(quant->dtype));
   round_params *p;
   oct_step *step;
@@ -246,5 +258,10 @@ octet_status oct_plan_round(oct_plan *plan, oct_slot *slot, const oct_quant *qua
   p->count = oct_shape_count(&slot->shape);
   p->inner = 1;
   for (int d = quant->axis + 1; quant->axis >= 0 && d < slot->shape.rank; d++) p->inner *= slot->shape.dim[d];
+  int64_t strides[1][OCT_MAX_RANK];
+  oct_slot_strides(slot, slot->shape.rank, strides[0]);
+  oct_loops_make(&p->loops, 1, &slot->shape, strides);
+  if (p->count == 0) step->units = 0;
+  else if (quant->axis < 0) step->units = oct_loops_rows(&p->loops);
   return oct_lower_write(l, step, &p->values, slot);
 }

@@ -18,15 +18,10 @@ static void find_lifetimes(oct_plan *plan) {
     if (r->step < b->first) b->first = r->step;
     if (r->step > b->last) b->last = r->step;
   }
-  for (size_t i = 0; i < plan->graph->n_inputs; i++) {
-    if (plan->inputs[i]->buffer < 0) continue;
-    oct_buffer *b = &plan->buffers[plan->inputs[i]->buffer];
-    b->first = -1;
-    b->last = OCT_FOREVER;
-    b->pinned = true;
-  }
+  for (size_t i = 0; i < plan->graph->n_inputs; i++)
+    if (plan->inputs[i]->buffer >= 0) plan->buffers[plan->inputs[i]->buffer].external = true;
   for (size_t i = 0; i < plan->graph->n_outputs; i++)
-    if (plan->outputs[i]->buffer >= 0) plan->buffers[plan->outputs[i]->buffer].last = OCT_FOREVER;
+    if (plan->outputs[i]->buffer >= 0) plan->buffers[plan->outputs[i]->buffer].external = true;
 }
 
 /* The output of an in-place step takes over the memory of an input that dies there. */
@@ -35,12 +30,12 @@ static void share_in_place(oct_plan *plan) {
     const oct_relocation *w = &plan->relocations[i];
     if (!w->write || w->buffer < 0 || !plan->steps[w->step]->in_place) continue;
     oct_buffer *out = &plan->buffers[w->buffer];
-    if (out->first != w->step || out->pinned || out->shared_with >= 0) continue;
+    if (out->first != w->step || out->external || out->shared_with >= 0) continue;
     for (size_t k = 0; k < plan->n_relocations; k++) {
       const oct_relocation *r = &plan->relocations[k];
       if (r->write || r->step != w->step || r->buffer < 0 || r->buffer == w->buffer || r->offset != w->offset) continue;
       oct_buffer *in = &plan->buffers[r->buffer];
-      if (in->last != r->step || in->pinned || in->bytes != out->bytes || in->shared_with >= 0) continue;
+      if (in->last != r->step || in->external || in->bytes != out->bytes || in->shared_with >= 0) continue;
       out->shared_with = r->buffer;
       break;
     }
@@ -90,7 +85,7 @@ octet_status oct_plan_place(oct_plan *plan) {
   size_t n = 0, sum = 0;
   for (size_t i = 0; i < plan->n_buffers; i++) {
     oct_buffer *b = &plan->buffers[i];
-    if (b->shared_with >= 0 || b->first > b->last) continue;
+    if (b->external || b->shared_with >= 0 || b->first > b->last) continue;
     order[n++] = b;
     sum += padded_bytes(b);
   }

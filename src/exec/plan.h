@@ -15,7 +15,7 @@ typedef struct oct_buffer {
   int first, last; /* steps between which it is alive, inclusive; first > last: unused */
   size_t offset;   /* in the arena */
   int shared_with; /* index of the buffer whose memory it takes over (in place), or -1 */
-  bool pinned;     /* inputs: alive from before the first step to after the last */
+  bool external;   /* holds a graph input or output: lies outside of the arena, for the whole batch */
 } oct_buffer;
 
 typedef struct oct_relocation {

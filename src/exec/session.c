@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/threads.h"
+#include "ops/per_sample.h"
 
 #if defined(__SSE__)
 #include <immintrin.h>
@@ -36,7 +37,7 @@ static bool shares_memory(const oct_plan *plan, int buffer) {
   const oct_buffer *b = &plan->buffers[buffer];
   for (size_t i = 0; i < plan->n_buffers; i++) {
     const oct_buffer *o = &plan->buffers[i];
-    if ((int)i == buffer || o->first > o->last) continue;
+    if ((int)i == buffer || o->external || o->first > o->last) continue;
     if (o->offset < b->offset + b->bytes + OCT_OVERREAD && b->offset < o->offset + o->bytes + OCT_OVERREAD) return true;
   }
   return false;
@@ -70,16 +71,133 @@ static octet_status choose_steps(oct_session *s) {
 
 static void do_nothing(void *user, size_t begin, size_t end, size_t worker) { (void)user, (void)begin, (void)end, (void)worker; }
 
+/* ---- Inputs and outputs, and chunks of the batch ---- */
+
+static int io_of_buffer(const oct_session *s, int buffer) {
+  for (size_t i = 0; i < s->n_io; i++)
+    if (s->io[i].buffer == buffer) return (int)i;
+  return -1;
+}
+
+static octet_status add_io(oct_session *s, const oct_slot *slot) {
+  if (slot->data || io_of_buffer(s, slot->buffer) >= 0) return OCTET_OK;
+  size_t bytes = s->plan.buffers[slot->buffer].bytes, samples = s->batch ? (size_t)s->batch : 1, piece = s->batch ? (size_t)s->chunk : 1, total;
+  if (!oct_mul_size(bytes / piece, samples, &total)) return oct_fail(s->ctx, OCTET_SHAPE, "the batch is too large");
+  if (piece == samples) total = bytes;
+  oct_session_io *io = &s->io[s->n_io];
+  *io = (oct_session_io){.data = oct_alloc(s->ctx, total + OCT_OVERREAD, 1), .chunk_bytes = bytes, .buffer = slot->buffer};
+  if (!io->data) return OCTET_OUT_OF_MEMORY;
+  s->n_io++;
+  return OCTET_OK;
+}
+
+static octet_status make_io(oct_session *s) {
+  oct_plan *plan = &s->plan;
+  s->io = oct_alloc(s->ctx, s->graph->n_inputs + s->graph->n_outputs + 1, sizeof *s->io);
+  s->moving = oct_alloc(s->ctx, plan->n_relocations + 1, sizeof(oct_relocation *));
+  s->moving_io = oct_alloc(s->ctx, plan->n_relocations + 1, sizeof *s->moving_io);
+  if (!s->io || !s->moving || !s->moving_io) return OCTET_OUT_OF_MEMORY;
+  for (size_t i = 0; i < s->graph->n_inputs; i++) OCT_TRY(add_io(s, plan->inputs[i]));
+  for (size_t i = 0; i < s->graph->n_outputs; i++) OCT_TRY(add_io(s, plan->outputs[i]));
+  return OCTET_OK;
+}
+
+/* The last chunk of a batch that does not divide ends at the last sample and does a few samples twice. */
+static void point_to_chunk(oct_session *s, int64_t chunk) {
+  int64_t first = chunk * s->chunk;
+  if (s->n_chunks > 1 && first > s->batch - s->chunk) first = s->batch - s->chunk;
+  for (size_t i = 0; i < s->n_moving; i++) {
+    const oct_session_io *io = &s->io[s->moving_io[i]];
+    size_t skip = s->n_chunks > 1 ? io->chunk_bytes / (size_t)s->chunk * (size_t)first : 0;
+    const void *address = io->data + skip + s->moving[i]->offset;
+    memcpy(s->moving[i]->where, &address, sizeof address);
+  }
+}
+
+static void relocate_all(oct_session *s) {
+  for (size_t i = 0; i < s->plan.n_relocations; i++) {
+    oct_relocation *r = &s->plan.relocations[i];
+    int io = r->buffer < 0 ? -1 : io_of_buffer(s, r->buffer);
+    if (io >= 0) {
+      s->moving[s->n_moving] = r;
+      s->moving_io[s->n_moving++] = io;
+      continue;
+    }
+    const void *address = r->buffer < 0 ? r->data : s->arena + s->plan.buffers[r->buffer].offset + r->offset;
+    memcpy(r->where, &address, sizeof address);
+  }
+  point_to_chunk(s, 0);
+}
+
+/* ---- Making ---- */
+
+#define CACHE_BYTES ((size_t)128 << 10) /* of activations at once, where weights are light: well inside the second-level cache */
+#define HEAVY_WEIGHTS ((size_t)1 << 20) /* weights that do not stay there are worth being used for several samples */
+#define HEAVY_CHUNK 8
+
+static octet_status make_plan(oct_session *s, const oct_session_options *o, oct_packed_cache *cache) {
+  uint32_t isa_mask = (o->isa_mask ? o->isa_mask : s->ctx->isa_mask) | (o->exact_float ? OCT_EXACT_FLOAT : 0);
+  return oct_plan_make(s->ctx, s->graph, isa_mask, oct_graph_profile(s->graph), o->fuse_kinds, cache, &s->plan);
+}
+
+/* Specializes and plans for `samples` of the batch. */
+static octet_status plan_piece(oct_session *s, const oct_graph *graph, const oct_session_options *o, int64_t samples, oct_packed_cache *cache) {
+  oct_named_shape *shapes = oct_alloc(s->ctx, s->whole->n_inputs + 1, sizeof *shapes);
+  if (!shapes) return OCTET_OUT_OF_MEMORY;
+  for (size_t i = 0; i < s->whole->n_inputs; i++) {
+    shapes[i] = (oct_named_shape){s->whole->inputs[i]->name, s->whole->inputs[i]->shape};
+    shapes[i].shape.dim[0] = samples;
+  }
+  oct_session_options piece = *o;
+  piece.shapes = shapes;
+  piece.n_shapes = s->whole->n_inputs;
+  oct_plan_free(&s->plan);
+  oct_graph_destroy(s->graph);
+  s->graph = NULL;
+  octet_status status = oct_graph_specialize(s->ctx, graph, &piece, &s->graph);
+  oct_free(shapes);
+  if (status != OCTET_OK) return status;
+  s->chunk = samples;
+  s->n_chunks = (s->batch + samples - 1) / samples;
+  return make_plan(s, o, cache);
+}
+
+static int64_t choose_chunk(const oct_session *s) {
+  size_t per_sample = s->plan.arena_bytes ? s->plan.arena_bytes : 1;
+  int64_t chunk = (int64_t)(CACHE_BYTES / per_sample);
+  if (oct_packed_bytes(s->plan.cache) > HEAVY_WEIGHTS && chunk < HEAVY_CHUNK) chunk = HEAVY_CHUNK;
+  return chunk < 1 ? 1 : chunk > s->batch ? s->batch : chunk;
+}
+
+/* In pieces where samples are apart (and the graph lets itself be made for a piece: a shape may be written into it); else as a whole. */
+static octet_status plan_batch(oct_session *s, const oct_graph *graph, const oct_session_options *o, oct_packed_cache *cache) {
+  OCT_TRY(oct_graph_specialize(s->ctx, graph, o, &s->whole));
+  int64_t batch;
+  bool pieces = oct_graph_per_sample(s->whole, &batch) && batch > 1;
+  if (pieces) {
+    s->batch = batch;
+    octet_status status = plan_piece(s, graph, o, o->chunk <= 0 ? 1 : o->chunk < batch ? o->chunk : batch, cache);
+    int64_t chunk = status == OCTET_OK && o->chunk <= 0 ? choose_chunk(s) : s->chunk;
+    if (status == OCTET_OK && chunk != s->chunk) status = plan_piece(s, graph, o, chunk, cache);
+    if (status == OCTET_OK || status == OCTET_OUT_OF_MEMORY) return status;
+  }
+  s->batch = 0;
+  s->n_chunks = 1;
+  oct_plan_free(&s->plan);
+  oct_graph_destroy(s->graph);
+  s->graph = s->whole;
+  s->whole = NULL;
+  return make_plan(s, o, cache);
+}
+
 static octet_status build(oct_session *s, const oct_graph *graph, const oct_session_options *o) {
   octet_context *ctx = s->ctx;
-  OCT_TRY(oct_graph_specialize(ctx, graph, o, &s->graph));
   oct_packed_cache *cache = NULL;
   if (o->cache)
     cache = oct_packed_retain(o->cache);
   else
     OCT_TRY(oct_packed_create(ctx, &cache));
-  uint32_t isa_mask = (o->isa_mask ? o->isa_mask : ctx->isa_mask) | (o->exact_float ? OCT_EXACT_FLOAT : 0);
-  octet_status status = oct_plan_make(ctx, s->graph, isa_mask, oct_graph_profile(s->graph), o->fuse_kinds, cache, &s->plan);
+  octet_status status = plan_batch(s, graph, o, cache);
   oct_packed_release(cache);
   if (status != OCTET_OK) return status;
   s->workers = ctx->threads > 1 ? ctx->threads : 1;
@@ -87,11 +205,8 @@ static octet_status build(oct_session *s, const oct_graph *graph, const oct_sess
   s->arena = oct_alloc(ctx, s->plan.arena_bytes + OCT_OVERREAD + OCT_ALIGNMENT, 1);
   s->workspace = oct_alloc(ctx, (size_t)s->workers, s->workspace_stride);
   if (!s->arena || !s->workspace) return OCTET_OUT_OF_MEMORY;
-  for (size_t i = 0; i < s->plan.n_relocations; i++) {
-    const oct_relocation *r = &s->plan.relocations[i];
-    const void *address = r->buffer < 0 ? r->data : s->arena + s->plan.buffers[r->buffer].offset + r->offset;
-    memcpy(r->where, &address, sizeof address);
-  }
+  OCT_TRY(make_io(s));
+  relocate_all(s);
   if (s->workers > 1) oct_parallel(ctx, (size_t)s->workers, 1, do_nothing, NULL); /* the pool is made now, not in run() */
   return choose_steps(s);
 }
@@ -115,8 +230,13 @@ void oct_session_destroy(oct_session *session) {
   oct_free(session->steps);
   oct_free(session->arena);
   oct_free(session->workspace);
+  for (size_t i = 0; i < session->n_io; i++) oct_free(session->io[i].data);
+  oct_free(session->io);
+  oct_free(session->moving);
+  oct_free(session->moving_io);
   oct_plan_free(&session->plan);
   oct_graph_destroy(session->graph);
+  oct_graph_destroy(session->whole);
   oct_free(session);
 }
 
@@ -125,16 +245,18 @@ size_t oct_session_outputs(const oct_session *session) { return session->graph->
 
 static oct_session_port port_of(const oct_session *s, const oct_value *value, const oct_slot *slot) {
   oct_session_port port = {.value = value, .bytes = (size_t)oct_shape_count(&value->shape) * oct_dtype_size(value->dtype)};
-  port.data = slot->data ? (void *)(uintptr_t)slot->data : s->arena + s->plan.buffers[slot->buffer].offset + slot->offset;
+  port.data = slot->data ? (void *)(uintptr_t)slot->data : s->io[io_of_buffer(s, slot->buffer)].data + slot->offset;
   return port;
 }
 
 oct_session_port oct_session_input(const oct_session *session, size_t i) {
-  return port_of(session, session->graph->inputs[i], session->plan.inputs[i]);
+  const oct_graph *g = session->whole ? session->whole : session->graph;
+  return port_of(session, g->inputs[i], session->plan.inputs[i]);
 }
 
 oct_session_port oct_session_output(const oct_session *session, size_t i) {
-  return port_of(session, session->graph->outputs[i], session->plan.outputs[i]);
+  const oct_graph *g = session->whole ? session->whole : session->graph;
+  return port_of(session, g->outputs[i], session->plan.outputs[i]);
 }
 
 typedef struct parallel_step {
@@ -157,30 +279,39 @@ static octet_status run_step(oct_session *s, const oct_step *step) {
   return OCTET_OK;
 }
 
-octet_status oct_session_run(oct_session *session) {
-  float_modes old = set_float_modes();
-  octet_status status = OCTET_OK;
-  for (size_t i = 0; i < session->n_steps && status == OCTET_OK; i++) status = run_step(session, session->steps[i]);
-  restore_float_modes(old);
-  return status;
-}
-
 static double seconds_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static octet_status run_steps(oct_session *s) {
+  octet_status status = OCTET_OK;
+  for (size_t i = 0; i < s->n_steps && status == OCTET_OK; i++) status = run_step(s, s->steps[i]);
+  return status;
+}
+
+static octet_status run_steps_timed(oct_session *s, double *seconds) {
+  octet_status status = OCTET_OK;
+  for (size_t i = 0; i < s->n_steps && status == OCTET_OK; i++) {
+    double start = seconds_now();
+    status = run_step(s, s->steps[i]);
+    seconds[i] += seconds_now() - start;
+  }
+  return status;
+}
+
 octet_status oct_session_run_profiled(oct_session *session, double *seconds) {
   float_modes old = set_float_modes();
   octet_status status = OCTET_OK;
-  for (size_t i = 0; i < session->n_steps && status == OCTET_OK; i++) {
-    double start = seconds_now();
-    status = run_step(session, session->steps[i]);
-    seconds[i] += seconds_now() - start;
+  for (int64_t c = 0; c < session->n_chunks && status == OCTET_OK; c++) {
+    if (session->n_chunks > 1) point_to_chunk(session, c);
+    status = seconds ? run_steps_timed(session, seconds) : run_steps(session);
   }
   restore_float_modes(old);
   return status;
 }
+
+octet_status oct_session_run(oct_session *session) { return oct_session_run_profiled(session, NULL); }
 
 size_t oct_session_weight_bytes(const oct_session *session) { return oct_packed_bytes(session->plan.cache) + session->plan.constant_bytes; }

@@ -14,6 +14,7 @@ typedef struct oct_session_options {
   const oct_named_shape *shapes; /* inputs not named: declared shape; unknown dims become `batch` (axis 0) or 1 */
   size_t n_shapes;
   int64_t batch;                 /* 0: 1 */
+  int64_t chunk;                 /* samples that run through the graph at once, where samples are apart; 0: chosen so that they stay in the cache */
   const oct_named_tensor *bound; /* inputs whose value is fixed now (they become constants) */
   size_t n_bound;
   uint32_t isa_mask;       /* 0: the context's */
@@ -24,13 +25,27 @@ typedef struct oct_session_options {
 
 oct_session_options oct_session_options_default(void);
 
+/* Memory of a graph input or output, for the whole batch. */
+typedef struct oct_session_io {
+  uint8_t *data;
+  size_t chunk_bytes; /* of one chunk */
+  int buffer;         /* of the plan */
+} oct_session_io;
+
 typedef struct oct_session {
   octet_context *ctx;
-  oct_graph *graph; /* the specialized copy: every shape known, constants folded */
-  oct_plan plan;
+  oct_graph *graph; /* the specialized copy for one chunk: every shape known, constants folded */
+  oct_graph *whole; /* the same for the whole batch, where that is more than one chunk; else NULL */
+  oct_plan plan;    /* of `graph` */
+  int64_t batch, chunk, n_chunks; /* samples; batch 0: the graph has no batch that can be cut */
   uint8_t *arena, *workspace; /* workspace: plan.workspace_bytes (rounded up) per worker */
   size_t workspace_stride;
-  int workers;      /* workspaces there are */
+  int workers; /* workspaces there are */
+  oct_session_io *io;
+  size_t n_io;
+  oct_relocation **moving; /* pointers into io: set anew for each chunk */
+  int *moving_io;
+  size_t n_moving;
   oct_step **steps; /* what run() does: the plan's steps without borders that were filled once and without empty ones */
   size_t n_steps;
 } oct_session;
@@ -39,7 +54,7 @@ typedef struct oct_session {
 octet_status oct_session_create(octet_context *ctx, const oct_graph *graph, const oct_session_options *options, oct_session **out);
 void oct_session_destroy(oct_session *session); /* NULL is fine */
 
-/* Inputs and outputs in the order of session->graph (bound inputs are gone): plain, of the logical type. `data` points into the session:
+/* Inputs and outputs in the order of session->graph (bound inputs are gone), for the whole batch: plain, of the logical type. `data` points into the session:
  * write inputs there before run(), read outputs after. Outputs stay until the next run. */
 typedef struct oct_session_port {
   const oct_value *value; /* name, dtype, shape */

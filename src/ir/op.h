@@ -102,6 +102,10 @@ struct oct_op {
   /* Pixels around the image that lower() wants readable at input 0: top, left, bottom, right. NULL: none. */
   void (*border)(const oct_node *node, int border[4]);
 
+  /* Row i of every output along dim 0 depends on row i of the data inputs alone, for all i (dim 0 being a batch). NULL: what the traits say
+   * (elementwise, view, channels-last operators are so), else no. See ops/per_sample.h. */
+  bool (*per_sample)(const oct_node *node);
+
   oct_quantization_rule quantization;
   const oct_import_row *imports;
   const oct_export_row *exports;

@@ -164,6 +164,7 @@ static const tile_fn *choose_tiles(const oct_conv_shape *s) {
 static const char *reject(const oct_conv_shape *s) {
   if (s->channels < 1 || s->out_channels % s->groups != 0) return "not depthwise";
   const int64_t group_in = s->channels / s->groups, group_out = s->out_channels / s->groups;
+  if (s->groups == 1 || (group_in == 1 && group_out >= 8)) return "groups fill vectors of their own";
   if (group_in == 1) return NULL;
   return group_in <= group_out && group_out < LANES && LANES % group_out == 0 ? NULL : "not depthwise, and groups are no part of a vector";
 }

@@ -12,7 +12,7 @@
 
 #include "kernels/kernels.h"
 
-#define OCT_CONV_F32_BLOCK 48            /* output pixels of a unit: a multiple of every tile height */
+#define OCT_CONV_F32_BLOCK 48            /* output pixels of a unit: a multiple of every tile height; the last one has 24 to 71 */
 #define OCT_CONV_F32_CACHED (512 * 1024) /* bytes of weights that stay in the second-level cache while pixels stream by */
 
 typedef struct oct_conv_f32_plan {
@@ -30,7 +30,7 @@ static inline oct_conv_f32_plan oct_conv_f32_plan_make(const oct_conv_shape *s, 
   p.columns = (p.group_out + lanes - 1) / lanes * lanes;
   p.panels = (p.group_out + panel - 1) / panel;
   p.pixels = s->batch * s->out_h * s->out_w;
-  p.blocks = (p.pixels + OCT_CONV_F32_BLOCK - 1) / OCT_CONV_F32_BLOCK;
+  p.blocks = p.pixels <= OCT_CONV_F32_BLOCK ? 1 : (p.pixels + OCT_CONV_F32_BLOCK / 2) / OCT_CONV_F32_BLOCK;
   p.panel_major = s->groups > 1 || p.k * p.columns * (int64_t)sizeof(float) > OCT_CONV_F32_CACHED;
   return p;
 }
@@ -71,7 +71,7 @@ static inline oct_conv_f32_unit oct_conv_f32_unit_at(const oct_conv_f32_plan *p,
   int64_t block = p->panel_major ? index % p->blocks : index / panels;
   oct_conv_f32_unit u = {.group = groups == 1 ? 0 : which / p->panels, .pixel = block * OCT_CONV_F32_BLOCK};
   u.column = (which - u.group * p->panels) * panel;
-  u.pixel_end = u.pixel + OCT_CONV_F32_BLOCK < p->pixels ? u.pixel + OCT_CONV_F32_BLOCK : p->pixels;
+  u.pixel_end = block + 1 < p->blocks ? u.pixel + OCT_CONV_F32_BLOCK : p->pixels;
   return u;
 }
 

@@ -14,11 +14,13 @@
 #include "kernels/conv_f32_direct.h"
 
 #define TILE_HEIGHT 6
+#define MOST_FETCHED (160 * 1024) /* floats: two panels must fit into the second-level cache */
 
 typedef struct tile_args {
   const float *in[TILE_HEIGHT], *residual[TILE_HEIGHT];
   float *out[TILE_HEIGHT];
   const float *weights, *bias; /* at the panel's first column; bias may be NULL */
+  const float *next;           /* weights to bring into the second-level cache, a line per k, by the widest tiles */
   float low, high;
   oct_conv_f32_runs runs;
   M mask; /* lanes of the last column that exist */
@@ -64,7 +66,7 @@ static inline __attribute__((always_inline)) void tile_finish(const tile_args *t
 static inline __attribute__((always_inline)) void tile(const tile_args *t, const int height, const int columns, const int chains) {
   const int vectors = columns * chains;
   const oct_conv_f32_runs runs = t->runs;
-  const float *weights = t->weights;
+  const float *weights = t->weights, *next = t->next;
   FOR_ROWS(POINTER);
   FOR_ALL(ACCUMULATOR);
   for (int64_t row = 0; row < runs.rows; row++) {
@@ -72,8 +74,9 @@ static inline __attribute__((always_inline)) void tile(const tile_args *t, const
       FOR_ROWS(RUN_POINTER);
       for (int64_t k = 0; k < runs.length; k += chains) {
         WEIGHTS(0) WEIGHTS(1) WEIGHTS(2) WEIGHTS(3);
+        if (columns == 4) __builtin_prefetch(next, 0, 2);
         FOR_ALL(MULTIPLY);
-        weights += vectors * LANES;
+        weights += vectors * LANES, next += vectors * LANES;
       }
     }
     FOR_ROWS(ROW_ADVANCE);
@@ -101,7 +104,8 @@ typedef struct tile_set {
   tile_fn run[TILE_HEIGHT];
 } tile_set;
 
-/* Columns [unit->column, + set->columns * LANES) of pixels [unit->pixel, unit->pixel_end). */
+/* Columns [unit->column, + set->columns * LANES) of pixels [unit->pixel, unit->pixel_end), in tiles of nearly one height: 49 pixels are
+ * 5 times 5 and 4 times 6, not 8 times 6 and one. */
 static void run_unit(const oct_conv_f32_args *args, const oct_conv_f32_plan *plan, const oct_conv_f32_unit *unit, const tile_set *set,
                      M mask) {
   int64_t channel = unit->group * plan->group_out + unit->column, in_channel = unit->group * plan->group_in;
@@ -112,8 +116,13 @@ static void run_unit(const oct_conv_f32_args *args, const oct_conv_f32_plan *pla
                  .runs = oct_conv_f32_runs_make(args, plan->group_in),
                  .mask = mask};
   oct_conv_f32_walk walk = oct_conv_f32_walk_start(args, unit->pixel);
-  for (int64_t left = unit->pixel_end - unit->pixel; left > 0; left -= set->height) {
-    int height = left < set->height ? (int)left : set->height;
+  int64_t left = unit->pixel_end - unit->pixel;
+  int64_t tiles = (left + set->height - 1) / set->height, panel = set->columns * LANES * plan->k;
+  const bool last_of_panel = unit->pixel_end == plan->pixels && tiles >= set->columns && panel <= MOST_FETCHED;
+  for (; tiles > 0; tiles--) { /* the last tiles bring in the next panel: each one of the lines of every k */
+    t.next = last_of_panel && tiles <= set->columns ? t.weights + panel + (tiles - 1) * LANES : t.weights;
+    int height = (int)((left + tiles - 1) / tiles);
+    left -= height;
     for (int r = 0; r < height; r++) {
       t.in[r] = walk.in + in_channel;
       t.out[r] = walk.out + channel;

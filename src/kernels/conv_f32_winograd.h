@@ -117,10 +117,12 @@ static inline const char *oct_winograd_refusal(const oct_conv_shape *s) {
   return NULL;
 }
 
-/* Transformed weights are four times as many: they must be read from far away, once per block, and so want many tiles. */
-static inline bool oct_winograd_is_heavy(const oct_conv_shape *s, int64_t bytes_per_tile) {
+/* Transformed weights are four times as many, and each block of tiles reads them all: from the second-level cache (`most` bytes) that
+ * is cheap, from further away they want many tiles. */
+static inline bool oct_winograd_is_heavy(const oct_conv_shape *s, int64_t bytes_per_tile, int64_t most) {
   int64_t tiles = s->batch * ((s->out_h + 3) / 4) * ((s->out_w + 3) / 4);
-  return OCT_WINOGRAD_POSITIONS * (int64_t)sizeof(float) * s->channels * s->out_channels > bytes_per_tile * tiles;
+  int64_t bytes = OCT_WINOGRAD_POSITIONS * (int64_t)sizeof(float) * s->channels * s->out_channels;
+  return bytes > bytes_per_tile * tiles || bytes > most;
 }
 
 /* Row (a, b, c) of weights or of one of the sums below, transformed: the six values of a dimension. Multiplications are by powers of 2. */

@@ -7,10 +7,10 @@
 #define LANES 8
 #define PANEL 16
 #define STORED 36
-#define BYTES_PER_TILE 655360 /* more transformed weights per tile do not pay */
-#ifndef CACHED_FLOATS
+#define SCRATCH 0
+#define BYTES_PER_TILE 655360 /* above this, direct sums are faster */
+#define MOST_BYTES INT64_MAX
 #define CACHED_FLOATS (160 * 1024)
-#endif
 #define V __m256
 #define M __m256i
 #define V_ZERO() _mm256_setzero_ps()
@@ -42,13 +42,15 @@ static const gemm_set sets[PANEL / LANES] = {
 };
 
 static void multiply(const oct_winograd_block *b, int64_t channels, int64_t width, const float *weights, const float *values,
-                     float *products) {
-  multiply_with(sets, b, channels, width, weights, values, products);
+                     float *products, float *scratch) {
+  (void)scratch;
+  for (int i = 0; i < POSITIONS; i++)
+    multiply_position(&sets[width / LANES - 1], b, i, channels, width, weights + i * channels * width, values, products);
 }
 
 static const char *reject(const oct_conv_shape *s) {
   const char *refusal = oct_winograd_refusal(s);
-  return refusal ? refusal : oct_winograd_is_heavy(s, BYTES_PER_TILE) ? "too many transformed weights for so few tiles" : NULL;
+  return refusal ? refusal : oct_winograd_is_heavy(s, BYTES_PER_TILE, MOST_BYTES) ? "too many transformed weights" : NULL;
 }
 
 const oct_conv_f32_kernel oct_conv_f32_winograd_6x16__avx2 = {

@@ -56,20 +56,17 @@ typedef struct gemm_set {
 #define GEMM_NAMES_8(columns) GEMM_NAMES_6(columns), gemm_7x##columns, gemm_8x##columns
 #define GEMM_NAMES_12(columns) GEMM_NAMES_8(columns), gemm_9x##columns, gemm_10x##columns, gemm_11x##columns, gemm_12x##columns
 
-/* `sets`: products by number of columns, from 1 to PANEL / LANES. */
-static void multiply_with(const gemm_set *sets, const oct_winograd_block *b, int64_t channels, int64_t width, const float *weights,
-                          const float *values, float *products) {
-  const gemm_set *set = &sets[width / LANES - 1];
-  for (int position = 0; position < POSITIONS; position++, weights += channels * width) {
-    int64_t first = position % 6 == 4 ? b->wide_begin : 0, last = position % 6 == 4 ? b->wide_end : b->tiles;
-    if (position / 6 == 4 && last > b->tall_end) last = b->tall_end;
-    int64_t parts = (last - first + set->height - 1) / set->height;
-    for (int64_t left = parts, i = first; left > 0; left--) {
-      int64_t height = (last - i + left - 1) / left;
-      set->run[height - 1](values + (i * POSITIONS + position) * LANES, b->tiles * POSITIONS * LANES, channels, weights,
-                           products + (i * POSITIONS + position) * width);
-      i += height;
-    }
+/* One position, for all tiles of the block that have it. */
+static void multiply_position(const gemm_set *set, const oct_winograd_block *b, int position, int64_t channels, int64_t width,
+                              const float *weights, const float *values, float *products) {
+  int64_t first = position % 6 == 4 ? b->wide_begin : 0, last = position % 6 == 4 ? b->wide_end : b->tiles;
+  if (position / 6 == 4 && last > b->tall_end) last = b->tall_end;
+  int64_t parts = (last - first + set->height - 1) / set->height;
+  for (int64_t left = parts, i = first; left > 0; left--) {
+    int64_t height = (last - i + left - 1) / left;
+    set->run[height - 1](values + (i * POSITIONS + position) * LANES, b->tiles * POSITIONS * LANES, channels, weights,
+                         products + (i * POSITIONS + position) * width);
+    i += height;
   }
 }
 

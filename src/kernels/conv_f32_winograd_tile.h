@@ -1,7 +1,8 @@
 /* The float Winograd convolution, written once for every vector width: transforms of input and output, the epilogue, units.
  * The including file defines the vector type V, its LANES, the mask type M, the V_... operations, lane_mask(), PANEL (output
  * channels worked on together), CACHED_FLOATS (transformed input that stays in the second-level cache), STORED (floats per
- * filter and channel in the packed weights: 36 or 9) and multiply(), the products of one panel.
+ * filter and channel in the packed weights: 36 or 9), SCRATCH (floats of workspace per channel that multiply() wants) and
+ * multiply(), the products of one panel.
  *
  * A unit is one panel of one block of tiles; a call that gets several units of a block transforms its input once. In the
  * workspace lie the transformed input [vector of channels][tile][position][lane], with zeros at the positions that a tile does
@@ -200,7 +201,7 @@ static void transform_output(const oct_conv_f32_args *args, const oct_winograd_p
 
 /* Every sum runs over the channels in their order, whatever the tile's neighbours. `width`: columns of this panel. */
 static void multiply(const oct_winograd_block *b, int64_t channels, int64_t width, const float *weights, const float *values,
-                     float *products);
+                     float *products, float *scratch);
 
 static oct_winograd_plan plan_of(const oct_conv_shape *s) { return oct_winograd_plan_make(s, LANES, PANEL, CACHED_FLOATS); }
 
@@ -212,7 +213,7 @@ static void pack(const oct_conv_shape *s, const float *weights, void *packed) {
 
 static size_t workspace_bytes(const oct_conv_shape *s) {
   oct_winograd_plan p = plan_of(s);
-  return (size_t)p.block_tiles * POSITIONS * ((size_t)p.chunks * LANES + PANEL) * sizeof(float);
+  return ((size_t)p.block_tiles * POSITIONS * ((size_t)p.chunks * LANES + PANEL) + (size_t)s->channels * SCRATCH) * sizeof(float);
 }
 
 static size_t units(const oct_conv_shape *s) {
@@ -223,7 +224,8 @@ static size_t units(const oct_conv_shape *s) {
 static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *workspace) {
   const oct_conv_shape *s = &args->shape;
   const oct_winograd_plan p = plan_of(s);
-  float *values = (float *)workspace, *products = values + p.block_tiles * POSITIONS * p.chunks * LANES;
+  float *values = (float *)workspace, *products = values + p.block_tiles * POSITIONS * p.chunks * LANES,
+        *scratch = products + p.block_tiles * POSITIONS * PANEL;
   oct_winograd_block b = {0};
   int64_t present = -1;
   for (size_t unit = begin; unit < end; unit++) {
@@ -234,7 +236,7 @@ static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *w
       transform_input(args, &p, &b, values);
       present = block;
     }
-    multiply(&b, s->channels, width, (const float *)args->packed + channel * s->channels * STORED, values, products);
+    multiply(&b, s->channels, width, (const float *)args->packed + channel * s->channels * STORED, values, products, scratch);
     transform_output(args, &p, &b, channel, width, products);
   }
 }

@@ -119,6 +119,7 @@ static void run_together(const oct_conv_i8_args *a, const strip *s) {
   const oct_quarters bias = repeated(a, s, a->epilogue.bias, 0);
   oct_quarters_epilogue e = oct_quarters_epilogue_of(a, 0, 64);
   if (e.plain) e.multiplier = repeated(a, s, a->epilogue.multiplier, 0);
+  if (e.shifted) e.float_bias = repeated(a, s, a->epilogue.float_bias, 0);
   e.plain = e.plain && s->out_pixel == width;
   int32_t acc[64] __attribute__((aligned(64)));
   for (int64_t x = 0; x < s->width; x += s->together) {

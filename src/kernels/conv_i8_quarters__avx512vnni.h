@@ -45,10 +45,10 @@ static inline oct_quarters oct_quarters_dot(oct_quarters acc, oct_quarters x, co
       _mm512_dpbusd_epi32(acc.q2, x.q2, _mm512_loadu_si512(w + 128)), _mm512_dpbusd_epi32(acc.q3, x.q3, _mm512_loadu_si512(w + 192))};
 }
 
-/* One block's epilogue. `plain` (profile onnx, no residual, no table) goes from quarters to bytes with no detour. */
+/* One block's epilogue. `plain` (profile onnx, no residual, no table; or rounded floats of one scale) goes from quarters to bytes with no detour. */
 typedef struct oct_quarters_epilogue {
-  bool plain;
-  oct_quarters multiplier;
+  bool plain, shifted; /* shifted: by float_bias */
+  oct_quarters multiplier, float_bias;
   oct_quantize512 quantize;
   __mmask64 mask;
 } oct_quarters_epilogue;
@@ -56,13 +56,33 @@ typedef struct oct_quarters_epilogue {
 static inline oct_quarters_epilogue oct_quarters_epilogue_of(const oct_conv_i8_args *a, int64_t channel, int count) {
   const oct_epilogue_i8 *e = &a->epilogue;
   oct_quarters_epilogue q = {.plain = e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX && !a->residual.data && !e->table};
+  q.shifted = e->out == OCT_EPILOGUE_ROUNDED && !e->row_scale && e->float_bias;
+  q.plain = q.plain || (e->out == OCT_EPILOGUE_ROUNDED && !e->row_scale);
   q.multiplier = oct_quarters_load(q.plain ? e->multiplier + channel : NULL);
+  q.float_bias = oct_quarters_load(q.shifted ? e->float_bias + channel : NULL);
   q.quantize = oct_quantize512_of(e);
   q.mask = count == 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
   return q;
 }
 
+static inline __m512i oct_quarter_shifted(__m512i c, __m512i multiplier, __m512i bias, const oct_quantize512 *q) {
+  __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(c), _mm512_castsi512_ps(multiplier));
+  return _mm512_cvtps_epi32(oct_clamp_ps512(_mm512_add_ps(t, _mm512_castsi512_ps(bias)), q->low, q->high));
+}
+
+static inline void oct_quarters_store_shifted(char *out, oct_quarters c, const oct_quarters_epilogue *e) {
+  const oct_quantize512 *q = &e->quantize;
+  __m512i x = oct_pack_lanes512(oct_quarter_shifted(c.q0, e->multiplier.q0, e->float_bias.q0, q), oct_quarter_shifted(c.q1, e->multiplier.q1, e->float_bias.q1, q),
+                                oct_quarter_shifted(c.q2, e->multiplier.q2, e->float_bias.q2, q), oct_quarter_shifted(c.q3, e->multiplier.q3, e->float_bias.q3, q),
+                                q->zero_point);
+  _mm512_mask_storeu_epi8(out, e->mask, x);
+}
+
 static inline void oct_quarters_store_plain(char *out, oct_quarters c, const oct_quarters_epilogue *e) {
+  if (e->shifted) {
+    oct_quarters_store_shifted(out, c, e);
+    return;
+  }
   const oct_quantize512 *q = &e->quantize;
   const __m512 m0 = _mm512_castsi512_ps(e->multiplier.q0), m1 = _mm512_castsi512_ps(e->multiplier.q1);
   const __m512 m2 = _mm512_castsi512_ps(e->multiplier.q2), m3 = _mm512_castsi512_ps(e->multiplier.q3);

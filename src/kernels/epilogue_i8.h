@@ -9,7 +9,7 @@
 static inline int32_t oct_wrap_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
 static inline int32_t oct_wrap_mul(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
 
-static inline size_t oct_epilogue_element(const oct_epilogue_i8 *e) { return e->out == OCT_EPILOGUE_U8 ? 1 : 4; }
+static inline size_t oct_epilogue_element(const oct_epilogue_i8 *e) { return e->out == OCT_EPILOGUE_U8 || e->out == OCT_EPILOGUE_ROUNDED ? 1 : 4; }
 
 /* One channel's constants, looked up once for many pixels. */
 typedef struct oct_epilogue_channel {
@@ -42,8 +42,7 @@ static inline uint8_t oct_epilogue_u8(const oct_epilogue_i8 *e, const oct_epilog
 }
 
 /* `pixel` is the output pixel's index over all images. */
-static inline float oct_epilogue_f32(const oct_epilogue_i8 *e, const oct_epilogue_channel *k, int32_t acc, int64_t pixel,
-                                     const float *residual) {
+static inline float oct_epilogue_real(const oct_epilogue_i8 *e, const oct_epilogue_channel *k, int32_t acc, int64_t pixel) {
   int32_t v = oct_wrap_add(acc, k->bias);
   float multiplier = k->multiplier;
   if (e->row_scale) {
@@ -52,7 +51,12 @@ static inline float oct_epilogue_f32(const oct_epilogue_i8 *e, const oct_epilogu
     multiplier = e->row_scale[i] * multiplier;
   }
   float y = (float)v * multiplier;
-  if (e->float_bias) y += k->float_bias;
+  return e->float_bias ? y + k->float_bias : y;
+}
+
+static inline float oct_epilogue_f32(const oct_epilogue_i8 *e, const oct_epilogue_channel *k, int32_t acc, int64_t pixel,
+                                     const float *residual) {
+  float y = oct_epilogue_real(e, k, acc, pixel);
   if (residual) y += *residual;
   return oct_clamp_f32(y, e->float_low, e->float_high);
 }
@@ -62,6 +66,8 @@ static inline void oct_epilogue_store(const oct_epilogue_i8 *e, const oct_epilog
                                       const void *residual) {
   if (e->out == OCT_EPILOGUE_U8) *(uint8_t *)out = oct_epilogue_u8(e, k, acc, (const uint8_t *)residual);
   else if (e->out == OCT_EPILOGUE_F32) *(float *)out = oct_epilogue_f32(e, k, acc, pixel, (const float *)residual);
+  else if (e->out == OCT_EPILOGUE_ROUNDED)
+    *(uint8_t *)out = (uint8_t)oct_requantize_onnx(oct_epilogue_real(e, k, acc, pixel), e->zero_point, e->low, e->high);
   else *(int32_t *)out = oct_wrap_add(acc, k->bias);
 }
 

@@ -92,20 +92,27 @@ static inline void oct_epilogue_f32_8_avx2(const oct_conv_i8_args *args, const o
                                            const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
   const __m256i mask = oct_mask8(count);
-  const __m256 multiplier = _mm256_maskload_ps(e->multiplier + channel + lane, mask), low = _mm256_set1_ps(e->float_low),
-               high = _mm256_set1_ps(e->float_high);
+  const bool rounded = e->out == OCT_EPILOGUE_ROUNDED;
+  const __m256 multiplier = _mm256_maskload_ps(e->multiplier + channel + lane, mask);
+  const __m256 low = _mm256_set1_ps(rounded ? (float)(e->low - e->zero_point) : e->float_low);
+  const __m256 high = _mm256_set1_ps(rounded ? (float)(e->high - e->zero_point) : e->float_high);
   const __m256 bias = e->float_bias ? _mm256_maskload_ps(e->float_bias + channel + lane, mask) : _mm256_setzero_ps();
   const __m256i sums = e->row_scale ? _mm256_maskload_epi32(e->weight_sum + channel + lane, mask) : _mm256_setzero_si256();
   for (int r = 0; r < rows->count; r++) {
     __m256i a = _mm256_load_si256((const __m256i *)(acc + r * width + lane));
     __m256 scale = multiplier;
     if (e->row_scale) {
-      int64_t i = e->rows_per_scale == 1 ? rows->pixel + r : (rows->pixel + r) / e->rows_per_scale;
+      int64_t i = oct_quotient(rows->pixel + r, e->rows_per_scale);
       a = _mm256_sub_epi32(a, _mm256_mullo_epi32(_mm256_set1_epi32(e->row_zero_point[i]), sums));
       scale = _mm256_mul_ps(_mm256_set1_ps(e->row_scale[i]), multiplier);
     }
     __m256 y = _mm256_mul_ps(_mm256_cvtepi32_ps(a), scale);
     if (e->float_bias) y = _mm256_add_ps(y, bias);
+    if (rounded) {
+      __m256i q = _mm256_add_epi32(_mm256_cvtps_epi32(oct_clamp_ps256(y, low, high)), _mm256_set1_epi32(e->zero_point));
+      oct_store_u8_256(rows->out[r] + lane, q, count, NULL);
+      continue;
+    }
     if (args->residual.data) y = _mm256_add_ps(y, _mm256_maskload_ps((const float *)(const void *)rows->residual[r] + lane, mask));
     _mm256_maskstore_ps((float *)(void *)rows->out[r] + lane, mask, oct_clamp_ps256(y, low, high));
   }
@@ -124,7 +131,7 @@ static inline void oct_epilogue_i8_avx2(const oct_conv_i8_args *args, const oct_
   for (int lane = 0; lane < count; lane += 8) {
     int left = count - lane < 8 ? count - lane : 8;
     if (e->out == OCT_EPILOGUE_U8) oct_epilogue_u8_8_avx2(args, rows, channel, lane, left, acc, width);
-    else if (e->out == OCT_EPILOGUE_F32) oct_epilogue_f32_8_avx2(args, rows, channel, lane, left, acc, width);
+    else if (e->out != OCT_EPILOGUE_S32) oct_epilogue_f32_8_avx2(args, rows, channel, lane, left, acc, width);
     else oct_epilogue_s32_8_avx2(rows, lane, left, acc, width);
   }
 }

@@ -193,6 +193,56 @@ static inline void oct_epilogue_tflite_16_avx512(const oct_epilogue_i8 *e, const
   }
 }
 
+/* Constants of 16 channels for rounded floats; in a run of rows with one scale and zero point these are in the constants. */
+typedef struct oct_rounded512 {
+  __m512 multiplier, bias;
+  __m512i shift; /* zero point * sum of weights */
+} oct_rounded512;
+
+static inline oct_rounded512 oct_rounded512_of(const oct_epilogue_i8 *e, int64_t channel, int count, int64_t scale) {
+  const __mmask16 mask = count > 0 ? oct_mask16(count) : 0;
+  oct_rounded512 v = {.multiplier = _mm512_maskz_loadu_ps(mask, e->multiplier + channel), .bias = _mm512_setzero_ps(), .shift = _mm512_setzero_si512()};
+  if (e->float_bias) v.bias = _mm512_maskz_loadu_ps(mask, e->float_bias + channel);
+  if (!e->row_scale) return v;
+  v.shift = _mm512_mullo_epi32(_mm512_set1_epi32(e->row_zero_point[scale]), _mm512_maskz_loadu_epi32(mask, e->weight_sum + channel));
+  v.multiplier = _mm512_mul_ps(_mm512_set1_ps(e->row_scale[scale]), v.multiplier);
+  return v;
+}
+
+static inline __attribute__((always_inline)) __m512i oct_rounded_ps512(const int32_t *acc, const oct_rounded512 *v, const oct_quantize512 *q) {
+  __m512i a = _mm512_sub_epi32(_mm512_load_si512(acc), v->shift);
+  __m512 t = _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(a), v->multiplier), v->bias);
+  return _mm512_cvtps_epi32(oct_clamp_ps512(t, q->low, q->high));
+}
+
+/* Up to 64 channels of the rows [first, last), which have one scale. */
+static inline void oct_epilogue_rounded_run_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int count, const int32_t *acc,
+                                                   int width, int first, int last, int64_t scale) {
+  const oct_quantize512 q = oct_quantize512_of(e);
+  const oct_rounded512 v0 = oct_rounded512_of(e, channel, count, scale), v1 = oct_rounded512_of(e, channel + 16, count - 16, scale);
+  const oct_rounded512 v2 = oct_rounded512_of(e, channel + 32, count - 32, scale), v3 = oct_rounded512_of(e, channel + 48, count - 48, scale);
+  const __mmask64 mask = count == 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
+  const __m512i none = _mm512_setzero_si512();
+  for (int r = first; r < last; r++) {
+    const int32_t *row = acc + r * width;
+    __m512i x0 = oct_rounded_ps512(row, &v0, &q), x1 = count > 16 ? oct_rounded_ps512(row + 16, &v1, &q) : none;
+    __m512i x2 = count > 32 ? oct_rounded_ps512(row + 32, &v2, &q) : none, x3 = count > 48 ? oct_rounded_ps512(row + 48, &v3, &q) : none;
+    _mm512_mask_storeu_epi8(rows->out[r], mask, oct_pack_vectors512(x0, x1, x2, x3, q.zero_point));
+  }
+}
+
+static inline void oct_epilogue_rounded_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int count, const int32_t *acc,
+                                               int width) {
+  int first = 0;
+  while (first < rows->count) {
+    int last = rows->count;
+    int64_t scale = e->row_scale ? oct_quotient(rows->pixel + first, e->rows_per_scale) : 0;
+    if (e->row_scale) last = (int)oct_min_i64(last, (scale + 1) * e->rows_per_scale - rows->pixel);
+    oct_epilogue_rounded_run_avx512(e, rows, channel, count, acc, width, first, last, scale);
+    first = last;
+  }
+}
+
 static inline void oct_epilogue_f32_16_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane,
                                               __mmask16 mask, const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
@@ -204,7 +254,7 @@ static inline void oct_epilogue_f32_16_avx512(const oct_conv_i8_args *args, cons
     __m512i a = _mm512_load_si512(acc + r * width + lane);
     __m512 scale = multiplier;
     if (e->row_scale) {
-      int64_t i = e->rows_per_scale == 1 ? rows->pixel + r : (rows->pixel + r) / e->rows_per_scale;
+      int64_t i = oct_quotient(rows->pixel + r, e->rows_per_scale);
       a = _mm512_sub_epi32(a, _mm512_mullo_epi32(_mm512_set1_epi32(e->row_zero_point[i]), sums));
       scale = _mm512_mul_ps(_mm512_set1_ps(e->row_scale[i]), multiplier);
     }
@@ -230,6 +280,10 @@ static inline void oct_epilogue_i8_avx512(const oct_conv_i8_args *args, const oc
     else if (!table) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, false);
     else if (!residual) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, false, true);
     else oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, true);
+    return;
+  }
+  if (e->out == OCT_EPILOGUE_ROUNDED) {
+    oct_epilogue_rounded_avx512(e, rows, channel, count, acc, width);
     return;
   }
   for (int lane = 0; lane < count; lane += 16) {

@@ -34,7 +34,7 @@ typedef struct oct_conv_shape {
   int kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;
 } oct_conv_shape;
 
-typedef enum oct_epilogue_out { OCT_EPILOGUE_U8, OCT_EPILOGUE_F32, OCT_EPILOGUE_S32 } oct_epilogue_out;
+typedef enum oct_epilogue_out { OCT_EPILOGUE_U8, OCT_EPILOGUE_F32, OCT_EPILOGUE_S32, OCT_EPILOGUE_ROUNDED } oct_epilogue_out;
 
 /* What happens to the int32 accumulator of output channel c (all per-channel arrays have out_channels entries, padded with zeros to a
  * multiple of 64; bias is int32 with the input zero point folded in: bias - zero_point * sum of weights):
@@ -46,7 +46,9 @@ typedef enum oct_epilogue_out { OCT_EPILOGUE_U8, OCT_EPILOGUE_F32, OCT_EPILOGUE_
  *        with row_scale (dynamic quantization; index = image when rows_per_scale > 1, i.e. (global output pixel index) / rows_per_scale):
  *          y = float(acc + bias[c] - row_zero_point[i] * weight_sum[c]) * (row_scale[i] * multiplier[c]) + float_bias[c]
  *        then y += residual (float), then y = clamp(y, float_low, float_high). float_bias NULL: not added.
- *   S32: out = acc + bias[c] (bias may be NULL) */
+ *   S32: out = acc + bias[c] (bias may be NULL)
+ *   ROUNDED: t = y as in F32 before residual and clamp (multiplier and float_bias are in units of the output's scale);
+ *        out = requantize_onnx(t, zero_point, low, high), u8; no residual, no table */
 typedef struct oct_epilogue_i8 {
   oct_profile profile;
   oct_epilogue_out out;
@@ -78,9 +80,12 @@ typedef struct oct_conv_i8_kernel {
   oct_isa isa;
   int preference; /* the highest accepted one wins */
   const char *(*reject)(const oct_conv_shape *shape); /* NULL when it accepts, else the reason in words */
+  /* NULL, or, for a row that is exact only for some weights: like reject(), and asked after it. `weights` as for pack(), `bias` as in the
+   * epilogue (NULL: zeros). What it accepts must be exact for any input bytes. */
+  const char *(*reject_weights)(const oct_conv_shape *shape, const int8_t *weights, const int32_t *bias);
   size_t (*packed_bytes)(const oct_conv_shape *shape);
   void (*pack)(const oct_conv_shape *shape, const int8_t *weights, void *packed); /* weights [out][channels/groups][kernel_h][kernel_w] */
-  size_t (*workspace_bytes)(const oct_conv_shape *shape); /* per worker; NULL: none */
+  size_t (*workspace_bytes)(const oct_conv_shape *shape); /* per worker, aligned to 64 bytes; NULL: none */
   size_t (*units)(const oct_conv_shape *shape); /* independent pieces of work */
   void (*run)(const oct_conv_i8_args *args, size_t begin, size_t end, void *workspace); /* units [begin, end) */
 } oct_conv_i8_kernel;
@@ -163,6 +168,9 @@ typedef struct oct_vector_kernels {
 
 /* Never NULL. `reasons` (or NULL) receives "name: reason; ..." for every better row that was passed over, at most `size` bytes. */
 const oct_conv_i8_kernel *oct_conv_i8_select(uint32_t isa_mask, const oct_conv_shape *shape, char *reasons, size_t size);
+/* The same among all rows; oct_conv_i8_select() passes over those that have reject_weights. */
+const oct_conv_i8_kernel *oct_conv_i8_select_for(uint32_t isa_mask, const oct_conv_shape *shape, const int8_t *weights, const int32_t *bias,
+                                                 char *reasons, size_t size);
 const oct_conv_f32_kernel *oct_conv_f32_select(uint32_t isa_mask, const oct_conv_shape *shape, char *reasons, size_t size);
 const oct_vector_kernels *oct_vector_select(uint32_t isa_mask);
 

@@ -239,7 +239,7 @@ octet_status oct_accumulate_lower(oct_lowering *l, const oct_accumulate_problem 
   int axis = problem->weights_by_k ? 1 : 0;
   bool done = false;
   bool int8_weights = oct_weight_is_int8(problem->weights, axis) && problem->alpha == 1;
-  if (int8_weights && oct_node_int(problem->node, "dynamic") && oct_lower_dtype(l, problem->input) == OCT_F32) OCT_TRY(oct_accumulate_lower_dynamic(&a, &done));
+  if (int8_weights && oct_node_int(problem->node, "dynamic")) OCT_TRY(oct_accumulate_lower_dynamic(&a, &done));
   if (!done && int8_weights && oct_lower_dtype(l, problem->input) == OCT_U8) OCT_TRY(oct_accumulate_lower_i8(&a, &done));
   return done ? OCTET_OK : lower_float(&a);
 }

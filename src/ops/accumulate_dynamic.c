@@ -1,5 +1,6 @@
 /* Dynamic form of convolution, gemm and matmul: scale and zero point of the input are found at run time, from the range of each image, of each row
- * (`dynamic` = 1) or of the whole tensor (`dynamic` = 2, as ONNX's DynamicQuantizeLinear means it); then the integer kernel runs.
+ * (`dynamic` = 1) or of the whole tensor (`dynamic` = 2, as ONNX's DynamicQuantizeLinear means it); then the integer kernel runs. An input that
+ * carries 8-bit parameters already (a range that the graph bounds: passes/bound_ranges.c) is taken as it is.
  * Nodes that read one value in one form share its 8-bit copy.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
@@ -99,7 +100,7 @@ static octet_status run_lines(octet_context *ctx, const void *params, size_t beg
 /* ---- The 8-bit input ------------------------------------------------------------------------------------------------ */
 
 typedef struct dynamic_input {
-  oct_slot *slots[3]; /* u8, scales, zero points */
+  oct_slot *slots[3]; /* u8, scales, zero points; the last two NULL where the u8 slot's own parameters are known */
   int64_t groups;
 } dynamic_input;
 
@@ -172,6 +173,7 @@ static octet_status add_input(oct_accumulate *a, dynamic_input *d) {
 static octet_status take_input(oct_accumulate *a, dynamic_input *d) {
   const oct_accumulate_problem *p = a->p;
   char key[96];
+  if (oct_lower_dtype(a->l, p->input) == OCT_U8) return oct_accumulate_input(a, p->input, OCT_U8, true, &d->slots[0]);
   d->groups = is_whole(a) ? 1 : p->spatial ? p->shape.batch : p->shape.in_w;
   snprintf(key, sizeof key, "dynamic %d%d %d,%d,%d,%d", is_whole(a), p->spatial, p->shape.pad_top, p->shape.pad_left, p->pad_bottom, p->pad_right);
   oct_slot *const *shared = oct_lower_shared(a->l, p->input, key);
@@ -185,17 +187,43 @@ static octet_status take_input(oct_accumulate *a, dynamic_input *d) {
 
 /* ---- The layer --------------------------------------------------------------------------------------------------------- */
 
+/* The result is rounded to 8 bits with known parameters: the kernel does it, where nothing is added and no table follows. */
+static bool rounds(const oct_accumulate *a) {
+  const oct_value *rounded = a->fusion.rounded;
+  if (a->fusion.table || a->fusion.residual || !rounded || !rounded->quant || rounded->quant->axis >= 0) return false;
+  return oct_lower_dtype(a->l, a->fusion.output) == OCT_U8 && oct_dtype_size(rounded->quant->dtype) == 1;
+}
+
 static octet_status dynamic_epilogue(oct_accumulate *a, oct_step *step, const dynamic_input *d, const int32_t *sums, oct_epilogue_i8 *e) {
   float *multiplier = oct_lower_memory(a->l, (size_t)a->padded, sizeof *multiplier);
   int32_t *bias = oct_lower_memory(a->l, (size_t)a->padded, sizeof *bias);
   if (!multiplier || !bias) return OCTET_OUT_OF_MEMORY;
+  const oct_slot *in = d->slots[0];
+  bool known = !d->slots[1];
   *e = (oct_epilogue_i8){.profile = a->l->profile, .bias = bias, .multiplier = multiplier, .weight_sum = sums, .high = 255};
-  oct_accumulate_epilogue_f32(a, 1, e, multiplier);
+  oct_accumulate_epilogue_f32(a, known ? in->scale : 1, e, multiplier);
   OCT_TRY(oct_accumulate_float_bias(a, &e->float_bias));
+  for (int64_t c = 0; known && c < a->p->shape.out_channels; c++) bias[c] = -in->zero_point * sums[c];
+  if (known) return OCTET_OK;
   const oct_conv_shape *shape = &a->p->shape;
   e->rows_per_scale = shape->batch * shape->out_h * shape->out_w / d->groups;
   OCT_TRY(oct_lower_read(a->l, step, &e->row_scale, d->slots[1]));
   return oct_lower_read(a->l, step, &e->row_zero_point, d->slots[2]);
+}
+
+/* From a float result to a rounded one: everything in units of the output's scale. */
+static void round_epilogue(const oct_accumulate *a, float in_scale, oct_epilogue_i8 *e) {
+  float scale = a->rounded_scale;
+  float *multiplier = (float *)(uintptr_t)e->multiplier, *bias = (float *)(uintptr_t)e->float_bias; /* this layer's own */
+  for (int64_t c = 0; c < a->p->shape.out_channels; c++) {
+    multiplier[c] = oct_multiplier(in_scale, oct_accumulate_weight_scale(a->p, c), scale);
+    if (bias) bias[c] = bias[c] / scale;
+  }
+  e->out = OCT_EPILOGUE_ROUNDED;
+  e->zero_point = a->rounded_zero_point;
+  if (!a->fusion.has_clamp) return;
+  e->low = oct_quantize(a->fusion.low, scale, e->zero_point, 0, 255);
+  e->high = oct_quantize(a->fusion.high, scale, e->zero_point, 0, 255);
 }
 
 /* Sums of the weights; *fits when the largest |sum of w * (x - zp)| of any channel fits int32, whatever the zero point. */
@@ -214,7 +242,8 @@ static octet_status sum_all(oct_accumulate *a, int32_t **sums, bool *fits) {
 
 octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done) {
   char reasons[512] = "";
-  const oct_conv_i8_kernel *kernel = oct_conv_i8_select(a->l->isa_mask, &a->p->shape, reasons, sizeof reasons);
+  const int8_t *weights = a->p->weights_by_k ? NULL : a->p->weights->tensor->data;
+  const oct_conv_i8_kernel *kernel = oct_conv_i8_select_for(a->l->isa_mask, &a->p->shape, weights, NULL, reasons, sizeof reasons);
   oct_slot *out, *residual = NULL;
   dynamic_input d = {{NULL}, 0};
   oct_i8_step *s;
@@ -230,9 +259,12 @@ octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done) {
   OCT_TRY(oct_accumulate_pack_i8(a, kernel, &packed));
   if (a->fusion.residual) OCT_TRY(oct_accumulate_input(a, a->fusion.residual, OCT_F32, false, &residual));
   OCT_TRY(take_input(a, &d));
-  OCT_TRY(oct_accumulate_output(a, OCT_F32, &out));
+  bool u8 = rounds(a);
+  OCT_TRY(oct_accumulate_output(a, u8 ? OCT_U8 : OCT_F32, &out));
   OCT_TRY(oct_accumulate_step_i8(a, kernel, reasons, d.slots[0], out, residual, &s, &step));
   s->args.packed = packed;
-  OCT_TRY(dynamic_epilogue(a, step, &d, sums, &s->args.epilogue));
+  oct_epilogue_i8 *e = &s->args.epilogue;
+  OCT_TRY(dynamic_epilogue(a, step, &d, sums, e));
+  if (u8) round_epilogue(a, d.slots[1] ? 1 : d.slots[0]->scale, e);
   return oct_accumulate_finish(a, out);
 }

@@ -159,7 +159,8 @@ octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
   bool u8 = writes_u8(a);
   a->table_after = a->fusion.table && !u8;
   char reasons[512] = "";
-  const oct_conv_i8_kernel *kernel = oct_conv_i8_select(a->l->isa_mask, &p->shape, reasons, sizeof reasons);
+  const int8_t *weights = p->weights_by_k ? NULL : p->weights->tensor->data;
+  const oct_conv_i8_kernel *kernel = oct_conv_i8_select_for(a->l->isa_mask, &p->shape, weights, bias, reasons, sizeof reasons);
   oct_i8_step *s;
   oct_step *step;
   void *packed;

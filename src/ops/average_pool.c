@@ -4,7 +4,8 @@
 
 static octet_status infer(octet_context *ctx, oct_node *node) {
   const oct_value *x = node->inputs[0];
-  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype)) return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
+  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype))
+    return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
   return oct_pool_infer(ctx, node);
 }
 
@@ -32,7 +33,9 @@ static octet_status export_node(oct_exporter *exporter, const oct_node *node) {
   const int64_t *dilations = oct_node_ints(node, "dilations", &count);
   for (size_t i = 0; i < count; i++)
     if (dilations[i] != 1 && exporter->version < 19)
-      return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': average_pool with dilations needs ONNX operator set 19, version %d is written", node->name, exporter->version);
+      return oct_fail(exporter->ctx, OCTET_UNSUPPORTED,
+                      "node '%s': average_pool with dilations needs ONNX operator set 19, version %d is written", node->name,
+                      exporter->version);
   return oct_export_default(exporter, node, "AveragePool");
 }
 

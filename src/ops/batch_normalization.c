@@ -8,15 +8,18 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   const oct_value *x = node->inputs[0];
   char text[OCT_SHAPE_TEXT];
   if (oct_node_int(node, "training_mode")) return oct_infer_fail(ctx, node, "training_mode is 1; only the inference form is there");
-  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype)) return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
+  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype))
+    return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
   int64_t channels = !x->has_shape ? OCT_DIM_UNKNOWN : x->shape.rank > 1 ? x->shape.dim[1] : 1;
   if (x->has_shape && x->shape.rank < 1) return oct_infer_fail(ctx, node, "the input is a scalar; it must be [N,C,...]");
   for (int i = 1; i < 5; i++) {
     const oct_value *v = node->inputs[i];
-    if (v->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(v->dtype)) return oct_infer_fail(ctx, node, "%s is %s; it must be a float", names[i], oct_dtype_name(v->dtype));
+    if (v->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(v->dtype))
+      return oct_infer_fail(ctx, node, "%s is %s; it must be a float", names[i], oct_dtype_name(v->dtype));
     if (!v->has_shape) continue;
     if (v->shape.rank != 1 || (channels >= 0 && v->shape.dim[0] >= 0 && v->shape.dim[0] != channels))
-      return oct_infer_fail(ctx, node, "%s is %s; the input has %lld channels", names[i], oct_shape_text(&v->shape, text), (long long)channels);
+      return oct_infer_fail(ctx, node, "%s is %s; the input has %lld channels", names[i], oct_shape_text(&v->shape, text),
+                            (long long)channels);
   }
   return oct_infer_same(ctx, node);
 }
@@ -38,7 +41,8 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   for (int64_t first = 0; first < count; first += inner) {
     double factor, shift;
     coefficients(node, in, first / inner % channels, &factor, &shift);
-    for (int64_t i = first; i < first + inner; i++) oct_set_f64(out[0]->data, out[0]->dtype, i, oct_get_f64(in[0]->data, in[0]->dtype, i) * factor + shift);
+    for (int64_t i = first; i < first + inner; i++)
+      oct_set_f64(out[0]->data, out[0]->dtype, i, oct_get_f64(in[0]->data, in[0]->dtype, i) * factor + shift);
   }
   return OCTET_OK;
 }
@@ -83,7 +87,8 @@ static octet_status run_pixels(octet_context *ctx, const void *params, size_t be
 static octet_status fill_coefficients(oct_lowering *l, const oct_node *node, normalize_step *s) {
   const oct_tensor *v[5] = {0};
   for (int i = 1; i < 5; i++) v[i] = oct_constant_of(node->inputs[i]);
-  float *factor = oct_lower_memory(l, (size_t)s->channels, sizeof *factor), *shift = oct_lower_memory(l, (size_t)s->channels, sizeof *shift);
+  float *factor = oct_lower_memory(l, (size_t)s->channels, sizeof *factor),
+        *shift = oct_lower_memory(l, (size_t)s->channels, sizeof *shift);
   if (!factor || !shift) return OCTET_OUT_OF_MEMORY;
   for (int64_t c = 0; c < s->channels; c++) {
     double f, b;
@@ -97,7 +102,8 @@ static octet_status fill_coefficients(oct_lowering *l, const oct_node *node, nor
 static octet_status lower(oct_lowering *l, oct_node *node) {
   const oct_value *x = node->inputs[0];
   for (int i = 1; i < 5; i++)
-    if (!oct_constant_of(node->inputs[i]) || node->inputs[i]->quant) return oct_lower_decline(l, "'%s' is not a plain constant", node->inputs[i]->name);
+    if (!oct_constant_of(node->inputs[i]) || node->inputs[i]->quant)
+      return oct_lower_decline(l, "'%s' is not a plain constant", node->inputs[i]->name);
   if (x->dtype != OCT_F32 || x->shape.rank < 2) return oct_lower_decline(l, "only f32 of rank 2 or more has a kernel");
   if (oct_shape_count(&x->shape) == 0) return oct_lower_decline(l, "a dimension is zero");
   int rank = x->shape.rank;
@@ -135,7 +141,8 @@ static octet_status import(oct_importer *importer, const oct_foreign_node *forei
   if (oct_foreign_int(foreign, "spatial", 1) != 1) return oct_import_unsupported(importer, foreign, "spatial=0: normalization per element");
   if (oct_foreign_int(foreign, "training_mode", 0) != 0) return oct_import_unsupported(importer, foreign, "training_mode=1: training");
   for (int i = 1; i < foreign->n_outputs; i++)
-    if (foreign->outputs[i] && *foreign->outputs[i]) return oct_import_unsupported(importer, foreign, "output %d: running statistics of training", i);
+    if (foreign->outputs[i] && *foreign->outputs[i])
+      return oct_import_unsupported(importer, foreign, "output %d: running statistics of training", i);
   OCT_TRY(oct_import_node(importer, foreign, "batch_normalization", foreign->inputs, foreign->n_inputs, 1, &node));
   OCT_TRY(oct_import_attributes(importer, foreign, node, ignore));
   return oct_import_finish(importer, foreign, node);
@@ -169,6 +176,7 @@ const oct_op oct_op_batch_normalization = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
+    .per_sample = oct_per_sample_always,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_FLOAT},
     .imports = imports,
     .exports = exports,

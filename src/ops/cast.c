@@ -42,6 +42,8 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   bool wide = x->dtype == OCT_U64 && oct_dtype_is_float(y->dtype);
   if (x->dtype == y->dtype) {
     if (x->bytes) memcpy(y->data, x->data, x->bytes);
+  } else if (y->dtype == OCT_F32 && x->dtype == OCT_I64) { /* masks and lengths of language models */
+    for (int64_t i = 0; i < count; i++) ((float *)y->data)[i] = (float)((const int64_t *)x->data)[i];
   } else if (oct_dtype_is_float(x->dtype) || wide) {
     for (int64_t i = 0; i < count; i++) oct_set_f64(y->data, y->dtype, i, oct_get_f64(x->data, x->dtype, i));
   } else {

@@ -6,14 +6,16 @@ static octet_status check_input(octet_context *ctx, const oct_node *node, int i)
   const oct_value *first = node->inputs[0], *v = node->inputs[i];
   if (!v) return oct_infer_fail(ctx, node, "input %d is absent", i);
   if (v->dtype != first->dtype && v->dtype != OCT_DTYPE_NONE && first->dtype != OCT_DTYPE_NONE)
-    return oct_infer_fail(ctx, node, "input '%s' is %s, but '%s' is %s", v->name, oct_dtype_name(v->dtype), first->name, oct_dtype_name(first->dtype));
+    return oct_infer_fail(ctx, node, "input '%s' is %s, but '%s' is %s", v->name, oct_dtype_name(v->dtype), first->name,
+                          oct_dtype_name(first->dtype));
   return OCTET_OK;
 }
 
 /* Joins a further shape to `out` along `axis`. */
 static octet_status join(octet_context *ctx, const oct_node *node, const oct_shape *s, int axis, oct_shape *out) {
   char a[OCT_SHAPE_TEXT], b[OCT_SHAPE_TEXT];
-  if (s->rank != out->rank) return oct_infer_fail(ctx, node, "%s and %s have different ranks", oct_shape_text(out, a), oct_shape_text(s, b));
+  if (s->rank != out->rank)
+    return oct_infer_fail(ctx, node, "%s and %s have different ranks", oct_shape_text(out, a), oct_shape_text(s, b));
   for (int d = 0; d < out->rank; d++) {
     int64_t *have = &out->dim[d], add = s->dim[d];
     if (d == axis) {
@@ -22,7 +24,8 @@ static octet_status join(octet_context *ctx, const oct_node *node, const oct_sha
     } else if (*have == OCT_DIM_UNKNOWN) {
       *have = add;
     } else if (add != OCT_DIM_UNKNOWN && add != *have) {
-      return oct_infer_fail(ctx, node, "%s and %s differ in dim %d, which is not the axis", oct_shape_text(out, a), oct_shape_text(s, b), d);
+      return oct_infer_fail(ctx, node, "%s and %s differ in dim %d, which is not the axis", oct_shape_text(out, a), oct_shape_text(s, b),
+                            d);
     }
   }
   return OCTET_OK;
@@ -40,7 +43,8 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
     return OCTET_OK;
   }
   int64_t axis = oct_node_int(node, "axis");
-  if (!oct_axis_normalize(&axis, first->shape.rank)) return oct_infer_fail(ctx, node, "axis %lld is out of range for rank %d", (long long)axis, first->shape.rank);
+  if (!oct_axis_normalize(&axis, first->shape.rank))
+    return oct_infer_fail(ctx, node, "axis %lld is out of range for rank %d", (long long)axis, first->shape.rank);
   oct_shape out = first->shape;
   for (int i = 1; i < node->n_inputs; i++) OCT_TRY(join(ctx, node, &node->inputs[i]->shape, (int)axis, &out));
   oct_infer_set(node->outputs[0], first->dtype, &out);
@@ -104,8 +108,12 @@ static const oct_attribute_spec attributes[] = {
 static const oct_import_row imports[] = {{"onnx", "Concat", 4, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row exports[] = {{"onnx", "Concat", NULL}, {NULL, NULL, NULL}};
 static const char *const cases[] = {
-    "in=f32[2,3],f32[2,5] attr:axis=1", "in=f32[1,8,5,5],f32[1,3,5,5],f32[1,16,5,5] attr:axis=1", "in=f32[1,4,2,3],f32[1,4,3,3] attr:axis=-2",
-    "in=i64[2],i64[1],i64[3] attr:axis=0", "in=f32[2,3,4] attr:axis=0", NULL,
+    "in=f32[2,3],f32[2,5] attr:axis=1",
+    "in=f32[1,8,5,5],f32[1,3,5,5],f32[1,16,5,5] attr:axis=1",
+    "in=f32[1,4,2,3],f32[1,4,3,3] attr:axis=-2",
+    "in=i64[2],i64[1],i64[3] attr:axis=0",
+    "in=f32[2,3,4] attr:axis=0",
+    NULL,
 };
 
 const oct_op oct_op_concat = {
@@ -120,7 +128,9 @@ const oct_op oct_op_concat = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
-    .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED},
+    .per_sample = oct_per_sample_axis,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION},
+                     .output = OCT_OUTPUT_OBSERVED},
     .imports = imports,
     .exports = exports,
     .cases = cases,

@@ -23,17 +23,22 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
 
 /* A number or a list of numbers as a tensor; list: rank 1. */
 static octet_status numbers(octet_context *ctx, const oct_attribute *a, oct_tensor **out) {
-  bool list = a->type == OCT_ATTRIBUTE_INTS || a->type == OCT_ATTRIBUTE_FLOATS, floats = a->type == OCT_ATTRIBUTE_FLOAT || a->type == OCT_ATTRIBUTE_FLOATS;
+  bool list = a->type == OCT_ATTRIBUTE_INTS || a->type == OCT_ATTRIBUTE_FLOATS,
+       floats = a->type == OCT_ATTRIBUTE_FLOAT || a->type == OCT_ATTRIBUTE_FLOATS;
   oct_shape shape = {.rank = list ? 1 : 0, .dim = {list ? (int64_t)a->count : 0}};
   OCT_TRY(oct_tensor_create(ctx, floats ? OCT_F32 : OCT_I64, &shape, out));
-  const void *from = a->type == OCT_ATTRIBUTE_INTS ? (const void *)a->ints : a->type == OCT_ATTRIBUTE_FLOATS ? (const void *)a->floats : a->type == OCT_ATTRIBUTE_INT ? (const void *)&a->i : (const void *)&a->f;
+  const void *from = a->type == OCT_ATTRIBUTE_INTS     ? (const void *)a->ints
+                     : a->type == OCT_ATTRIBUTE_FLOATS ? (const void *)a->floats
+                     : a->type == OCT_ATTRIBUTE_INT    ? (const void *)&a->i
+                                                       : (const void *)&a->f;
   if ((*out)->bytes) memcpy((*out)->data, from, (*out)->bytes);
   return OCTET_OK;
 }
 
 static octet_status import(oct_importer *importer, const oct_foreign_node *foreign) {
   static const char *const names[] = {"value", "value_int", "value_ints", "value_float", "value_floats"};
-  static const oct_attribute_type types[] = {OCT_ATTRIBUTE_TENSOR, OCT_ATTRIBUTE_INT, OCT_ATTRIBUTE_INTS, OCT_ATTRIBUTE_FLOAT, OCT_ATTRIBUTE_FLOATS};
+  static const oct_attribute_type types[] = {OCT_ATTRIBUTE_TENSOR, OCT_ATTRIBUTE_INT, OCT_ATTRIBUTE_INTS, OCT_ATTRIBUTE_FLOAT,
+                                             OCT_ATTRIBUTE_FLOATS};
   const char *name = foreign->n_outputs > 0 ? foreign->outputs[0] : NULL;
   for (int i = 0; i < 5; i++) {
     const oct_attribute *a = oct_foreign_attribute(foreign, names[i]);

@@ -15,8 +15,10 @@ static octet_status infer_fill(octet_context *ctx, oct_node *node) {
   oct_dtype dtype = t ? t->dtype : OCT_F32;
   oct_shape out = {0};
   if (t && oct_shape_count(&t->shape) != 1) return oct_infer_fail(ctx, node, "the attribute value must hold one element");
-  if (s->dtype != OCT_DTYPE_NONE && s->dtype != OCT_I64) return oct_infer_fail(ctx, node, "the shape is %s; it must be i64", oct_dtype_name(s->dtype));
-  if (s->has_shape && (s->shape.rank != 1 || s->shape.dim[0] > OCT_MAX_RANK)) return oct_infer_fail(ctx, node, "the shape must be a list of at most %d numbers", OCT_MAX_RANK);
+  if (s->dtype != OCT_DTYPE_NONE && s->dtype != OCT_I64)
+    return oct_infer_fail(ctx, node, "the shape is %s; it must be i64", oct_dtype_name(s->dtype));
+  if (s->has_shape && (s->shape.rank != 1 || s->shape.dim[0] > OCT_MAX_RANK))
+    return oct_infer_fail(ctx, node, "the shape must be a list of at most %d numbers", OCT_MAX_RANK);
   int count = oct_constant_ints(s, out.dim, OCT_MAX_RANK);
   out.rank = count >= 0 ? count : s->has_shape && s->shape.dim[0] >= 0 ? (int)s->shape.dim[0] : 0;
   for (int i = 0; i < out.rank; i++) {
@@ -54,8 +56,10 @@ static octet_status infer_range(octet_context *ctx, oct_node *node) {
   bool constant = true;
   for (int i = 0; i < 3; i++) {
     const oct_value *x = node->inputs[i];
-    if (x->dtype != dtype && x->dtype != OCT_DTYPE_NONE && dtype != OCT_DTYPE_NONE) return oct_infer_fail(ctx, node, "start, limit and delta differ in type");
-    if (x->has_shape && oct_shape_known(&x->shape) && oct_shape_count(&x->shape) != 1) return oct_infer_fail(ctx, node, "'%s' must be one number", x->name);
+    if (x->dtype != dtype && x->dtype != OCT_DTYPE_NONE && dtype != OCT_DTYPE_NONE)
+      return oct_infer_fail(ctx, node, "start, limit and delta differ in type");
+    if (x->has_shape && oct_shape_known(&x->shape) && oct_shape_count(&x->shape) != 1)
+      return oct_infer_fail(ctx, node, "'%s' must be one number", x->name);
     constant = oct_constant_scalar(x, &v[i]) && constant;
   }
   oct_shape out = oct_shape_of(1, (int64_t)OCT_DIM_UNKNOWN);
@@ -72,8 +76,11 @@ static octet_status reference_range(octet_context *ctx, const oct_node *node, co
   int64_t count = oct_shape_count(&out[0]->shape);
   oct_dtype dtype = out[0]->dtype;
   for (int64_t i = 0; i < count; i++) {
-    if (oct_dtype_is_float(dtype)) oct_set_f64(out[0]->data, dtype, i, oct_get_f64(in[0]->data, dtype, 0) + (double)i * oct_get_f64(in[2]->data, dtype, 0));
-    else oct_set_i64(out[0]->data, dtype, i, (int64_t)((uint64_t)oct_get_i64(in[0]->data, dtype, 0) + (uint64_t)i * (uint64_t)oct_get_i64(in[2]->data, dtype, 0)));
+    if (oct_dtype_is_float(dtype))
+      oct_set_f64(out[0]->data, dtype, i, oct_get_f64(in[0]->data, dtype, 0) + (double)i * oct_get_f64(in[2]->data, dtype, 0));
+    else
+      oct_set_i64(out[0]->data, dtype, i,
+                  (int64_t)((uint64_t)oct_get_i64(in[0]->data, dtype, 0) + (uint64_t)i * (uint64_t)oct_get_i64(in[2]->data, dtype, 0)));
   }
   return OCTET_OK;
 }

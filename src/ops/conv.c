@@ -7,7 +7,8 @@
 #include "ops/window.h"
 
 /* Kernel sizes from the weights, checked against the attribute. */
-static octet_status kernel_sizes(octet_context *ctx, const oct_node *node, const oct_shape *weights, int rank, int64_t kernel[OCT_WINDOW_MAX]) {
+static octet_status kernel_sizes(octet_context *ctx, const oct_node *node, const oct_shape *weights, int rank,
+                                 int64_t kernel[OCT_WINDOW_MAX]) {
   int64_t given[OCT_WINDOW_MAX];
   int count = oct_window_kernel_attribute(node, given);
   if (count && count != rank) return oct_infer_fail(ctx, node, "kernel_shape has %d numbers for %d spatial axes", count, rank);
@@ -24,7 +25,8 @@ static octet_status check_channels(octet_context *ctx, const oct_node *node, con
   int64_t group = oct_node_int(node, "group"), in = x->dim[1], per_group = w->dim[1], out = w->dim[0];
   if (group < 1) return oct_infer_fail(ctx, node, "group is %lld; it must be at least 1", (long long)group);
   if (in >= 0 && per_group >= 0 && (in % group != 0 || in / group != per_group))
-    return oct_infer_fail(ctx, node, "the input has %lld channels in %lld group(s), but the weights take %lld per group", (long long)in, (long long)group, (long long)per_group);
+    return oct_infer_fail(ctx, node, "the input has %lld channels in %lld group(s), but the weights take %lld per group", (long long)in,
+                          (long long)group, (long long)per_group);
   if (out >= 0 && out % group != 0)
     return oct_infer_fail(ctx, node, "%lld output channels do not divide into %lld groups", (long long)out, (long long)group);
   return OCTET_OK;
@@ -54,7 +56,8 @@ octet_status oct_conv_infer_shape(octet_context *ctx, oct_node *node, oct_dtype 
 
 static octet_status infer(octet_context *ctx, oct_node *node) {
   const oct_value *x = node->inputs[0], *w = node->inputs[1], *b = node->n_inputs > 2 ? node->inputs[2] : NULL;
-  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype)) return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
+  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype))
+    return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
   for (int i = 1; i < node->n_inputs; i++) {
     const oct_value *v = node->inputs[i];
     if (v && v->dtype != x->dtype && v->dtype != OCT_DTYPE_NONE && x->dtype != OCT_DTYPE_NONE)
@@ -64,7 +67,8 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
     char text[OCT_SHAPE_TEXT];
     int64_t channels = w->has_shape && w->shape.rank > 0 ? w->shape.dim[0] : OCT_DIM_UNKNOWN;
     if (b->shape.rank != 1 || (channels >= 0 && b->shape.dim[0] >= 0 && b->shape.dim[0] != channels))
-      return oct_infer_fail(ctx, node, "the bias is %s; it must be [%lld], one per output channel", oct_shape_text(&b->shape, text), (long long)channels);
+      return oct_infer_fail(ctx, node, "the bias is %s; it must be [%lld], one per output channel", oct_shape_text(&b->shape, text),
+                            (long long)channels);
   }
   return oct_conv_infer_shape(ctx, node, x->dtype);
 }
@@ -130,8 +134,10 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   if (x->shape.rank > 4) return oct_lower_decline(l, "convolution over %d spatial axes has no kernel", x->shape.rank - 2);
   oct_window window;
   OCT_TRY(window_of(l->ctx, node, &x->shape, &w->shape, &window));
-  oct_accumulate_problem p = {.node = node, .input = x, .weights = w, .bias = node->n_inputs > 2 ? node->inputs[2] : NULL, .spatial = true, .alpha = 1};
-  if (!oct_window_conv_shape(&window, &x->shape, w->shape.dim[0], oct_node_int(node, "group"), &p.shape)) return oct_lower_decline(l, "a size is beyond the kernels' range");
+  oct_accumulate_problem p = {
+      .node = node, .input = x, .weights = w, .bias = node->n_inputs > 2 ? node->inputs[2] : NULL, .spatial = true, .alpha = 1};
+  if (!oct_window_conv_shape(&window, &x->shape, w->shape.dim[0], oct_node_int(node, "group"), &p.shape))
+    return oct_lower_decline(l, "a size is beyond the kernels' range");
   p.pad_bottom = window.rank == 2 ? (int)window.after[0] : 0;
   p.pad_right = (int)window.after[window.rank - 1];
   return oct_accumulate_lower(l, &p);
@@ -139,8 +145,8 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
 
 static void border(const oct_node *node, int border[4]) {
   memset(border, 0, 4 * sizeof *border);
-  if (oct_node_int(node, "dynamic")) return; /* its 8-bit copy has the border */
   const oct_value *x = node->inputs[0], *w = node->inputs[1];
+  if (oct_node_int(node, "dynamic") && !x->quant) return; /* its 8-bit copy has the border */
   if (!x->has_shape || x->shape.rank < 3 || x->shape.rank > 4 || !w->has_shape || w->shape.rank != x->shape.rank) return;
   oct_window window;
   int axis;
@@ -161,7 +167,8 @@ static const oct_attribute_spec attributes[] = {
     OCT_WINDOW_ATTRIBUTES,
     {"group", OCT_ATTRIBUTE_INT, false, "1", 1, INT32_MAX, "groups of channels; the channel count makes it depthwise"},
     {"kernel_shape", OCT_ATTRIBUTE_INTS, false, "", 1, INT32_MAX, "kernel size; read from the weights when absent"},
-    {"dynamic", OCT_ATTRIBUTE_INT, false, "0", 0, 2, "quantize the input at run time, per image: 1, or in the range of the whole tensor: 2"},
+    {"dynamic", OCT_ATTRIBUTE_INT, false, "0", 0, 2,
+     "quantize the input at run time, per image: 1, or in the range of the whole tensor: 2"},
     {NULL, OCT_ATTRIBUTE_INT, false, NULL, 0, 0, NULL},
 };
 

@@ -8,10 +8,12 @@ static octet_status check_zero_point(octet_context *ctx, const oct_node *node, i
   const oct_value *z = node->n_inputs > index ? node->inputs[index] : NULL, *v = node->inputs[of];
   if (!z) return OCTET_OK;
   if (z->dtype != v->dtype && z->dtype != OCT_DTYPE_NONE && v->dtype != OCT_DTYPE_NONE)
-    return oct_infer_fail(ctx, node, "the zero point '%s' is %s, but '%s' is %s", z->name, oct_dtype_name(z->dtype), v->name, oct_dtype_name(v->dtype));
+    return oct_infer_fail(ctx, node, "the zero point '%s' is %s, but '%s' is %s", z->name, oct_dtype_name(z->dtype), v->name,
+                          oct_dtype_name(v->dtype));
   int64_t count = z->has_shape ? oct_shape_count(&z->shape) : -1;
   if (count >= 0 && count != 1 && (channels < 0 || z->shape.rank != 1 || count != channels))
-    return oct_infer_fail(ctx, node, "the zero point '%s' has %lld elements; it must have one%s", z->name, (long long)count, channels < 0 ? "" : ", or one per output channel");
+    return oct_infer_fail(ctx, node, "the zero point '%s' has %lld elements; it must have one%s", z->name, (long long)count,
+                          channels < 0 ? "" : ", or one per output channel");
   return OCTET_OK;
 }
 
@@ -37,12 +39,15 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   oct_window window;
   if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
   OCT_TRY(oct_window_infer(ctx, node, &x->shape, &w->shape.dim[2], false, &window));
-  int64_t group = oct_node_int(node, "group"), taps = oct_window_taps(&window), positions = oct_window_positions(&window), total = oct_shape_count(&out[0]->shape);
-  int64_t channels = x->shape.dim[1], out_channels = w->shape.dim[0], group_in = w->shape.dim[1], group_out = out_channels / group, size = 1;
+  int64_t group = oct_node_int(node, "group"), taps = oct_window_taps(&window), positions = oct_window_positions(&window),
+          total = oct_shape_count(&out[0]->shape);
+  int64_t channels = x->shape.dim[1], out_channels = w->shape.dim[0], group_in = w->shape.dim[1], group_out = out_channels / group,
+          size = 1;
   for (int i = 0; i < window.rank; i++) size *= window.in[i];
   int64_t x_zero = zero_point_at(xz, 0);
   for (int64_t i = 0; i < total; i++) {
-    int64_t position = i % positions, channel = i / positions % out_channels, n = i / positions / out_channels, first = channel / group_out * group_in;
+    int64_t position = i % positions, channel = i / positions % out_channels, n = i / positions / out_channels,
+            first = channel / group_out * group_in;
     int64_t w_zero = zero_point_at(wz, channel), sum = 0;
     for (int64_t tap = 0; tap < taps; tap++) {
       int64_t offset = oct_window_offset(&window, position, tap, NULL);
@@ -63,7 +68,8 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   if (oct_shape_count(&node->outputs[0]->shape) == 0 || oct_shape_count(&x->shape) == 0) return oct_lower_decline(l, "a dimension is zero");
   if (x->shape.rank > 4) return oct_lower_decline(l, "convolution over %d spatial axes has no kernel", x->shape.rank - 2);
   OCT_TRY(oct_window_infer(l->ctx, node, &x->shape, &w->shape.dim[2], false, &window));
-  if (!oct_window_conv_shape(&window, &x->shape, w->shape.dim[0], oct_node_int(node, "group"), &p.shape)) return oct_lower_decline(l, "a size is beyond the kernels' range");
+  if (!oct_window_conv_shape(&window, &x->shape, w->shape.dim[0], oct_node_int(node, "group"), &p.shape))
+    return oct_lower_decline(l, "a size is beyond the kernels' range");
   p.pad_bottom = window.rank == 2 ? (int)window.after[0] : 0, p.pad_right = (int)window.after[window.rank - 1];
   return oct_integer_lower(l, &p);
 }

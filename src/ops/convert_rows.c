@@ -45,7 +45,8 @@ static octet_status run(octet_context *ctx, const void *params, size_t begin, si
   return OCTET_OK;
 }
 
-static octet_status add(oct_lowering *l, const oct_node *node, const oct_convert_rows *convert, oct_slot *in, oct_slot *out, convert_step **params, oct_step **step) {
+static octet_status add(oct_lowering *l, const oct_node *node, const oct_convert_rows *convert, oct_slot *in, oct_slot *out,
+                        convert_step **params, oct_step **step) {
   static const char *const names[] = {"quantize_f32_u8", "table_u8", "table_u8_f32"};
   OCT_TRY(oct_lower_step(l, node, names[convert->kind], run, sizeof **params, params, step));
   convert_step *s = *params;
@@ -66,7 +67,8 @@ octet_status oct_convert_rows_step(oct_lowering *l, const oct_node *node, const 
   return add(l, node, convert, in, out, &s, &step);
 }
 
-octet_status oct_convert_rows_dynamic(oct_lowering *l, const oct_node *node, oct_slot *in, oct_slot *scale, oct_slot *zero_point, oct_slot *out) {
+octet_status oct_convert_rows_dynamic(oct_lowering *l, const oct_node *node, oct_slot *in, oct_slot *scale, oct_slot *zero_point,
+                                      oct_slot *out) {
   oct_convert_rows convert = {.kind = OCT_CONVERT_QUANTIZE};
   convert_step *s;
   oct_step *step;

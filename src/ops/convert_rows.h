@@ -17,13 +17,14 @@ typedef struct oct_convert_rows {
   int32_t zero_point;
   const uint8_t *table;
   const float *floats;
-  const float *run_scale;        /* when not NULL after relocation: scale and zero point known only at run time */
+  const float *run_scale; /* when not NULL after relocation: scale and zero point known only at run time */
   const uint8_t *run_zero_point;
 } oct_convert_rows;
 
 /* Both slots hold the same logical shape; layouts may differ. */
 octet_status oct_convert_rows_step(oct_lowering *l, const oct_node *node, const oct_convert_rows *convert, oct_slot *in, oct_slot *out);
 /* Quantizes with parameters that an earlier step writes into two one-element slots. */
-octet_status oct_convert_rows_dynamic(oct_lowering *l, const oct_node *node, oct_slot *in, oct_slot *scale, oct_slot *zero_point, oct_slot *out);
+octet_status oct_convert_rows_dynamic(oct_lowering *l, const oct_node *node, oct_slot *in, oct_slot *scale, oct_slot *zero_point,
+                                      oct_slot *out);
 
 #endif

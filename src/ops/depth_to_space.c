@@ -19,7 +19,8 @@ static octet_status infer_any(octet_context *ctx, oct_node *node, bool to_space)
     bool grows = (i == 1) != to_space;
     int64_t factor = i == 1 ? b * b : b;
     if (out.dim[i] == OCT_DIM_UNKNOWN) continue;
-    if (!grows && out.dim[i] % factor != 0) return oct_infer_fail(ctx, node, "dim %d of %s is no multiple of %lld", i, oct_shape_text(&x->shape, text), (long long)factor);
+    if (!grows && out.dim[i] % factor != 0)
+      return oct_infer_fail(ctx, node, "dim %d of %s is no multiple of %lld", i, oct_shape_text(&x->shape, text), (long long)factor);
     if (!grows) out.dim[i] /= factor;
     else if (__builtin_mul_overflow(out.dim[i], factor, &out.dim[i])) return oct_infer_fail(ctx, node, "the result is too large");
   }
@@ -28,7 +29,8 @@ static octet_status infer_any(octet_context *ctx, oct_node *node, bool to_space)
 }
 
 /* The copy between the small image (few pixels, many channels) and the large one; from small to large when to_space. */
-static oct_copy make_copy(const oct_node *node, bool to_space, const oct_shape *large, const int64_t small[OCT_MAX_RANK], const int64_t big[OCT_MAX_RANK]) {
+static oct_copy make_copy(const oct_node *node, bool to_space, const oct_shape *large, const int64_t small[OCT_MAX_RANK],
+                          const int64_t big[OCT_MAX_RANK]) {
   int64_t b = oct_node_int(node, "blocksize"), c = large->dim[1];
   bool by_channel = strcmp(oct_node_string(node, "mode"), "CRD") == 0;
   /* n, c, y, block row, x, block column */
@@ -85,7 +87,8 @@ static const oct_import_row s2d_imports[] = {{"onnx", "SpaceToDepth", 1, 0, NULL
 /* ONNX's SpaceToDepth has a mode since operator set 28; DCR is what it always did. */
 static octet_status export_s2d(oct_exporter *exporter, const oct_node *node) {
   if (strcmp(oct_node_string(node, "mode"), "DCR") != 0 && exporter->version < 28)
-    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': space_to_depth with mode CRD is not in ONNX operator set %d", node->name, exporter->version);
+    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': space_to_depth with mode CRD is not in ONNX operator set %d", node->name,
+                    exporter->version);
   oct_attribute size = {.name = "blocksize", .type = OCT_ATTRIBUTE_INT, .i = oct_node_int(node, "blocksize")};
   oct_node copy = *node;
   if (exporter->version < 28) copy.attributes = &size, copy.n_attributes = 1;
@@ -108,6 +111,7 @@ const oct_op oct_op_depth_to_space = {
     .infer = infer_d2s,
     .reference = reference_d2s,
     .lower = lower_d2s,
+    .per_sample = oct_per_sample_always,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_SAME},
     .imports = d2s_imports,
     .exports = d2s_exports,
@@ -126,6 +130,7 @@ const oct_op oct_op_space_to_depth = {
     .infer = infer_s2d,
     .reference = reference_s2d,
     .lower = lower_s2d,
+    .per_sample = oct_per_sample_always,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_SAME},
     .imports = s2d_imports,
     .exports = s2d_exports,

@@ -8,10 +8,12 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   int64_t number = oct_node_int(node, "output_dtype");
   oct_dtype dtype = number ? oct_dtype_of_onnx(number) : scale->dtype;
   int32_t low, high;
-  if (x->dtype != OCT_DTYPE_NONE && x->dtype != OCT_I32 && !oct_integer_range(x->dtype, &low, &high)) return oct_infer_fail(ctx, node, "the input is %s; it must be an 8- or 16-bit integer, or i32", oct_dtype_name(x->dtype));
+  if (x->dtype != OCT_DTYPE_NONE && x->dtype != OCT_I32 && !oct_integer_range(x->dtype, &low, &high))
+    return oct_infer_fail(ctx, node, "the input is %s; it must be an 8- or 16-bit integer, or i32", oct_dtype_name(x->dtype));
   if (zero && zero->dtype != x->dtype && zero->dtype != OCT_DTYPE_NONE && x->dtype != OCT_DTYPE_NONE)
     return oct_infer_fail(ctx, node, "the zero point is %s, but the input is %s", oct_dtype_name(zero->dtype), oct_dtype_name(x->dtype));
-  if (number && !oct_dtype_is_float(dtype)) return oct_infer_fail(ctx, node, "output_dtype %lld is no float type that is there", (long long)number);
+  if (number && !oct_dtype_is_float(dtype))
+    return oct_infer_fail(ctx, node, "output_dtype %lld is no float type that is there", (long long)number);
   OCT_TRY(oct_granularity_check(ctx, node));
   oct_infer_set(node->outputs[0], dtype, x->has_shape ? &x->shape : NULL);
   return OCTET_OK;
@@ -39,7 +41,8 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   int32_t zero_point;
   oct_slot *in, *out;
   if (y->dtype != OCT_F32 || (x->dtype != OCT_U8 && x->dtype != OCT_I8)) return oct_lower_decline(l, "only 8 bits to f32 has a kernel");
-  if (!oct_granularity_constant(node, &scale, &zero_point) || oct_node_int(node, "block_size")) return oct_lower_decline(l, "only a constant scale for the whole tensor has a kernel");
+  if (!oct_granularity_constant(node, &scale, &zero_point) || oct_node_int(node, "block_size"))
+    return oct_lower_decline(l, "only a constant scale for the whole tensor has a kernel");
   if (oct_shape_count(&x->shape) == 0) return oct_lower_decline(l, "the tensor is empty");
   bool rounded = oct_lower_dtype(l, y) == OCT_U8;
   OCT_TRY(oct_lower_stored(l, x, &in));
@@ -61,7 +64,8 @@ static octet_status export_node(oct_exporter *exporter, const oct_node *node) {
   if (exporter->version >= 21) return oct_export_default(exporter, node, "DequantizeLinear");
   int64_t number = oct_node_int(node, "output_dtype");
   if (oct_node_int(node, "block_size") || (number && oct_dtype_of_onnx(number) != OCT_F32))
-    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': blocks and output types of dequantize need ONNX operator set 21", node->name);
+    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': blocks and output types of dequantize need ONNX operator set 21",
+                    node->name);
   oct_attribute axis = {.name = "axis", .type = OCT_ATTRIBUTE_INT, .i = oct_node_int(node, "axis")};
   oct_node copy = *node;
   copy.attributes = &axis, copy.n_attributes = oct_node_attribute(node, "axis") ? 1 : 0;
@@ -77,7 +81,11 @@ static const oct_attribute_spec attributes[] = {
 static const oct_import_row imports[] = {{"onnx", "DequantizeLinear", 10, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row exports[] = {{"onnx", "DequantizeLinear", export_node}, {NULL, NULL, NULL}};
 static const char *const cases[] = {
-    "in=u8[2,3,4],f32[]=0.05,u8[]=128", "in=i8[2,3,4],f32[3]=0.1,0.02,1,i8[3]=0,3,-5", "in=i32[3],f32[3]=0.1,0.2,0.3 attr:axis=0", "in=u16[6,2],f32[]=0.001", NULL,
+    "in=u8[2,3,4],f32[]=0.05,u8[]=128",
+    "in=i8[2,3,4],f32[3]=0.1,0.02,1,i8[3]=0,3,-5",
+    "in=i32[3],f32[3]=0.1,0.2,0.3 attr:axis=0",
+    "in=u16[6,2],f32[]=0.001",
+    NULL,
 };
 
 const oct_op oct_op_dequantize = {
@@ -92,6 +100,7 @@ const oct_op oct_op_dequantize = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
+    .per_sample = oct_per_sample_always,
     .quantization = {.output = OCT_OUTPUT_NONE},
     .imports = imports,
     .exports = exports,

@@ -6,7 +6,8 @@
 static octet_status infer(octet_context *ctx, oct_node *node) {
   const oct_value *x = node->inputs[0];
   oct_shape scalar = {0};
-  if (x->dtype != OCT_DTYPE_NONE && x->dtype != OCT_F32) return oct_infer_fail(ctx, node, "the input is %s; it must be f32", oct_dtype_name(x->dtype));
+  if (x->dtype != OCT_DTYPE_NONE && x->dtype != OCT_F32)
+    return oct_infer_fail(ctx, node, "the input is %s; it must be f32", oct_dtype_name(x->dtype));
   oct_infer_set(node->outputs[0], OCT_U8, x->has_shape ? &x->shape : NULL);
   if (node->n_outputs > 1) oct_infer_set(node->outputs[1], OCT_F32, &scalar);
   if (node->n_outputs > 2) oct_infer_set(node->outputs[2], OCT_U8, &scalar);
@@ -79,7 +80,8 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
 }
 
 static const oct_attribute_spec attributes[] = {
-    {"per_sample", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "stands in for ranges per image or row, which absorb_dynamic restores; has no effect by itself"},
+    {"per_sample", OCT_ATTRIBUTE_INT, false, "0", 0, 1,
+     "stands in for ranges per image or row, which absorb_dynamic restores; has no effect by itself"},
     {NULL, OCT_ATTRIBUTE_INT, false, NULL, 0, 0, NULL},
 };
 static const oct_import_row imports[] = {{"onnx", "DynamicQuantizeLinear", 11, 0, NULL}, {NULL, NULL, 0, 0, NULL}};

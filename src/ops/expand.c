@@ -4,9 +4,11 @@
 
 static octet_status check_list(octet_context *ctx, const oct_node *node, const oct_value *v) {
   char text[OCT_SHAPE_TEXT];
-  if (v->dtype != OCT_DTYPE_NONE && v->dtype != OCT_I64) return oct_infer_fail(ctx, node, "'%s' is %s; it must be i64", v->name, oct_dtype_name(v->dtype));
+  if (v->dtype != OCT_DTYPE_NONE && v->dtype != OCT_I64)
+    return oct_infer_fail(ctx, node, "'%s' is %s; it must be i64", v->name, oct_dtype_name(v->dtype));
   if (v->has_shape && (v->shape.rank != 1 || v->shape.dim[0] > OCT_MAX_RANK))
-    return oct_infer_fail(ctx, node, "'%s' is %s; it must be a list of at most %d numbers", v->name, oct_shape_text(&v->shape, text), OCT_MAX_RANK);
+    return oct_infer_fail(ctx, node, "'%s' is %s; it must be a list of at most %d numbers", v->name, oct_shape_text(&v->shape, text),
+                          OCT_MAX_RANK);
   return OCTET_OK;
 }
 
@@ -76,7 +78,8 @@ static octet_status infer_tile(octet_context *ctx, oct_node *node) {
   if (count >= 0 && count != out.rank) return oct_infer_fail(ctx, node, "%d repeats for %d dims", count, out.rank);
   for (int i = 0; i < out.rank; i++) {
     if (count < 0 || out.dim[i] == OCT_DIM_UNKNOWN) out.dim[i] = OCT_DIM_UNKNOWN;
-    else if (repeats[i] < 0 || __builtin_mul_overflow(out.dim[i], repeats[i], &out.dim[i])) return oct_infer_fail(ctx, node, "repeat %d is %lld", i, (long long)repeats[i]);
+    else if (repeats[i] < 0 || __builtin_mul_overflow(out.dim[i], repeats[i], &out.dim[i]))
+      return oct_infer_fail(ctx, node, "repeat %d is %lld", i, (long long)repeats[i]);
   }
   oct_infer_set(node->outputs[0], x->dtype, &out);
   return OCTET_OK;

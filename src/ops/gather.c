@@ -5,8 +5,10 @@
 static octet_status infer(octet_context *ctx, oct_node *node) {
   const oct_value *x = node->inputs[0], *at = node->inputs[1];
   int64_t axis = oct_node_int(node, "axis");
-  if (at->dtype != OCT_DTYPE_NONE && at->dtype != OCT_I64 && at->dtype != OCT_I32) return oct_infer_fail(ctx, node, "the indices are %s; they must be i64 or i32", oct_dtype_name(at->dtype));
-  if (x->has_shape && !oct_axis_normalize(&axis, x->shape.rank)) return oct_infer_fail(ctx, node, "axis %lld is out of range for rank %d", (long long)axis, x->shape.rank);
+  if (at->dtype != OCT_DTYPE_NONE && at->dtype != OCT_I64 && at->dtype != OCT_I32)
+    return oct_infer_fail(ctx, node, "the indices are %s; they must be i64 or i32", oct_dtype_name(at->dtype));
+  if (x->has_shape && !oct_axis_normalize(&axis, x->shape.rank))
+    return oct_infer_fail(ctx, node, "axis %lld is out of range for rank %d", (long long)axis, x->shape.rank);
   if (!x->has_shape || !at->has_shape) {
     oct_infer_set(node->outputs[0], x->dtype, NULL);
     return OCTET_OK;
@@ -51,7 +53,8 @@ static octet_status run(octet_context *ctx, const void *params, size_t begin, si
     int64_t at = (int64_t)(i % (size_t)s->count), outer = (int64_t)(i / (size_t)s->count);
     int64_t index = s->index_dtype == OCT_I64 ? ((const int64_t *)s->indices)[at] : ((const int32_t *)s->indices)[at];
     if (index < -s->dim || index >= s->dim)
-      return oct_fail(ctx, OCTET_DATA, "node '%s' (gather): index %lld is out of range for a dim of %lld", s->name, (long long)index, (long long)s->dim);
+      return oct_fail(ctx, OCTET_DATA, "node '%s' (gather): index %lld is out of range for a dim of %lld", s->name, (long long)index,
+                      (long long)s->dim);
     if (index < 0) index += s->dim;
     const char *from = s->in + (size_t)(outer * s->dim + index) * bytes;
     if (s->table) s->vector->table_u8(bytes, (const uint8_t *)from, (uint8_t *)s->out + i * bytes, s->table);
@@ -61,7 +64,12 @@ static octet_status run(octet_context *ctx, const void *params, size_t begin, si
 }
 
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
-  gather_step s = {.in = in[0]->data, .out = out[0]->data, .indices = in[1]->data, .index_dtype = in[1]->dtype, .size = oct_dtype_size(in[0]->dtype), .name = node->name};
+  gather_step s = {.in = in[0]->data,
+                   .out = out[0]->data,
+                   .indices = in[1]->data,
+                   .index_dtype = in[1]->dtype,
+                   .size = oct_dtype_size(in[0]->dtype),
+                   .name = node->name};
   if (oct_shape_count(&out[0]->shape) == 0) return OCTET_OK;
   set_sizes(&s, &in[0]->shape, &in[1]->shape, oct_node_int(node, "axis"));
   return run(ctx, &s, 0, (size_t)(s.outer * s.count), NULL);
@@ -93,7 +101,11 @@ static const oct_attribute_spec attributes[] = {
 static const oct_import_row imports[] = {{"onnx", "Gather", 1, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row exports[] = {{"onnx", "Gather", NULL}, {NULL, NULL, NULL}};
 static const char *const cases[] = {
-    "in=f32[5,4],i64[3]=0,-1,2", "in=f32[3,4,2],i64[2,2]=0,3,1,-4 attr:axis=1", "in=i64[4],i64[]=2", "in=u8[2,7],i32[3]=6,0,-2 attr:axis=-1", NULL,
+    "in=f32[5,4],i64[3]=0,-1,2",
+    "in=f32[3,4,2],i64[2,2]=0,3,1,-4 attr:axis=1",
+    "in=i64[4],i64[]=2",
+    "in=u8[2,7],i32[3]=6,0,-2 attr:axis=-1",
+    NULL,
 };
 
 const oct_op oct_op_gather = {
@@ -108,6 +120,7 @@ const oct_op oct_op_gather = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
+    .per_sample = oct_per_sample_gather,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_SAME},
     .imports = imports,
     .exports = exports,

@@ -22,12 +22,17 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
     if (v->dtype != a->dtype && v->dtype != OCT_DTYPE_NONE && a->dtype != OCT_DTYPE_NONE)
       return oct_infer_fail(ctx, node, "the input is %s, but '%s' is %s", oct_dtype_name(a->dtype), v->name, oct_dtype_name(v->dtype));
   }
-  if (!matrix(a, oct_node_int(node, "transA"), &m, &k)) return oct_infer_fail(ctx, node, "A is %s; it must be a matrix", oct_shape_text(&a->shape, text));
-  if (!matrix(b, oct_node_int(node, "transB"), &k2, &n)) return oct_infer_fail(ctx, node, "B is %s; it must be a matrix", oct_shape_text(&b->shape, text));
+  if (!matrix(a, oct_node_int(node, "transA"), &m, &k))
+    return oct_infer_fail(ctx, node, "A is %s; it must be a matrix", oct_shape_text(&a->shape, text));
+  if (!matrix(b, oct_node_int(node, "transB"), &k2, &n))
+    return oct_infer_fail(ctx, node, "B is %s; it must be a matrix", oct_shape_text(&b->shape, text));
   if (k >= 0 && k2 >= 0 && k != k2) return oct_infer_fail(ctx, node, "A has inner size %lld, B has %lld", (long long)k, (long long)k2);
   oct_shape out = oct_shape_of(2, m, n), broadcast;
-  if (c && c->has_shape && (c->shape.rank > 2 || !oct_shape_broadcast(&c->shape, &out, &broadcast) || (m >= 0 && broadcast.dim[0] != m) || (n >= 0 && broadcast.dim[1] != n)))
-    return oct_infer_fail(ctx, node, "C is %s; it must broadcast to [%lld,%lld]", oct_shape_text(&c->shape, text), (long long)m, (long long)n);
+  if (c && c->has_shape &&
+      (c->shape.rank > 2 || !oct_shape_broadcast(&c->shape, &out, &broadcast) || (m >= 0 && broadcast.dim[0] != m) ||
+       (n >= 0 && broadcast.dim[1] != n)))
+    return oct_infer_fail(ctx, node, "C is %s; it must broadcast to [%lld,%lld]", oct_shape_text(&c->shape, text), (long long)m,
+                          (long long)n);
   oct_infer_set(node->outputs[0], a->dtype, &out);
   return OCTET_OK;
 }
@@ -53,7 +58,8 @@ static double dot_float(const gemm_loops *g, int64_t row, int64_t column) {
     for (int64_t i = 0; i < g->k; i++) sum += (double)a[i * g->a_step] * (double)b[i * g->b_step];
     return sum;
   }
-  for (int64_t i = 0; i < g->k; i++) sum += oct_get_f64(g->a->data, g->a->dtype, ai + i * g->a_step) * oct_get_f64(g->b->data, g->b->dtype, bi + i * g->b_step);
+  for (int64_t i = 0; i < g->k; i++)
+    sum += oct_get_f64(g->a->data, g->a->dtype, ai + i * g->a_step) * oct_get_f64(g->b->data, g->b->dtype, bi + i * g->b_step);
   return sum;
 }
 
@@ -61,7 +67,8 @@ static uint64_t dot_integer(const gemm_loops *g, int64_t row, int64_t column) {
   uint64_t sum = 0;
   int64_t ai = row * g->a_row, bi = column * g->b_column;
   for (int64_t i = 0; i < g->k; i++)
-    sum += (uint64_t)oct_get_i64(g->a->data, g->a->dtype, ai + i * g->a_step) * (uint64_t)oct_get_i64(g->b->data, g->b->dtype, bi + i * g->b_step);
+    sum += (uint64_t)oct_get_i64(g->a->data, g->a->dtype, ai + i * g->a_step) *
+           (uint64_t)oct_get_i64(g->b->data, g->b->dtype, bi + i * g->b_step);
   return sum;
 }
 
@@ -98,11 +105,23 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   if (oct_node_int(node, "transA")) return oct_lower_decline(l, "transA has no kernel");
   if (beta == 0) c = NULL;
   if (c && c->shape.rank == 2 && c->shape.dim[0] != 1) return oct_lower_decline(l, "C differs from row to row");
-  oct_accumulate_problem p = {.node = node, .input = a, .weights = b, .bias = c, .weights_by_k = !tb, .alpha = oct_node_float(node, "alpha")};
+  oct_accumulate_problem p = {
+      .node = node, .input = a, .weights = b, .bias = c, .weights_by_k = !tb, .alpha = oct_node_float(node, "alpha")};
   if (beta != 1) p.bias_factor = beta;
-  p.shape = (oct_conv_shape){.batch = 1, .in_h = 1, .in_w = a->shape.dim[0], .channels = a->shape.dim[1], .out_h = 1, .out_w = a->shape.dim[0],
-                             .out_channels = b->shape.dim[tb ? 0 : 1], .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1,
-                             .dilation_h = 1, .dilation_w = 1, .groups = 1};
+  p.shape = (oct_conv_shape){.batch = 1,
+                             .in_h = 1,
+                             .in_w = a->shape.dim[0],
+                             .channels = a->shape.dim[1],
+                             .out_h = 1,
+                             .out_w = a->shape.dim[0],
+                             .out_channels = b->shape.dim[tb ? 0 : 1],
+                             .kernel_h = 1,
+                             .kernel_w = 1,
+                             .stride_h = 1,
+                             .stride_w = 1,
+                             .dilation_h = 1,
+                             .dilation_w = 1,
+                             .groups = 1};
   return oct_accumulate_lower(l, &p);
 }
 
@@ -148,7 +167,10 @@ const oct_op oct_op_gemm = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
-    .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_WEIGHT, OCT_ROLE_BIAS}, .output = OCT_OUTPUT_OBSERVED, .weight_axis = weight_axis},
+    .per_sample = oct_per_sample_gemm,
+    .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_WEIGHT, OCT_ROLE_BIAS},
+                     .output = OCT_OUTPUT_OBSERVED,
+                     .weight_axis = weight_axis},
     .imports = imports,
     .exports = exports,
     .cost = cost,

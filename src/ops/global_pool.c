@@ -5,7 +5,8 @@
 static octet_status infer(octet_context *ctx, oct_node *node) {
   const oct_value *x = node->inputs[0];
   char text[OCT_SHAPE_TEXT];
-  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype)) return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
+  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype))
+    return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
   if (!x->has_shape) {
     oct_infer_set(node->outputs[0], x->dtype, NULL);
     return OCTET_OK;

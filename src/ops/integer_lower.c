@@ -22,10 +22,12 @@ static int64_t weight_at(const weights_view *w, int64_t channel, int64_t k) {
 static octet_status view_weights(oct_lowering *l, const oct_integer_problem *p, weights_view *w) {
   const oct_node *node = p->node;
   const oct_value *zero = node->n_inputs > 3 ? node->inputs[3] : NULL;
-  *w = (weights_view){.tensor = oct_constant_of(node->inputs[1]), .zero = oct_constant_of(zero), .n = p->shape.out_channels, .by_k = p->weights_by_k};
+  *w = (weights_view){
+      .tensor = oct_constant_of(node->inputs[1]), .zero = oct_constant_of(zero), .n = p->shape.out_channels, .by_k = p->weights_by_k};
   w->depth = p->shape.channels / p->shape.groups * p->shape.kernel_h * p->shape.kernel_w;
   if (!w->tensor || (zero && !w->zero)) return oct_lower_decline(l, "the weights or their zero point are not constant");
-  if (w->zero && oct_shape_count(&w->zero->shape) != 1 && oct_shape_count(&w->zero->shape) != w->n) return oct_lower_decline(l, "the zero points of the weights are not per output channel");
+  if (w->zero && oct_shape_count(&w->zero->shape) != 1 && oct_shape_count(&w->zero->shape) != w->n)
+    return oct_lower_decline(l, "the zero points of the weights are not per output channel");
   for (int64_t c = 0; c < w->n; c++)
     for (int64_t k = 0; k < w->depth; k++) {
       int64_t v = weight_at(w, c, k);
@@ -34,7 +36,8 @@ static octet_status view_weights(oct_lowering *l, const oct_integer_problem *p, 
   return OCTET_OK;
 }
 
-static octet_status pack(oct_lowering *l, const oct_integer_problem *p, const weights_view *w, const oct_conv_i8_kernel *kernel, void **packed) {
+static octet_status pack(oct_lowering *l, const oct_integer_problem *p, const weights_view *w, const oct_conv_i8_kernel *kernel,
+                         void **packed) {
   void *memory = oct_lower_memory(l, kernel->packed_bytes(&p->shape) + OCT_ALIGNMENT, 1);
   int8_t *plain = oct_alloc_raw(l->ctx, (size_t)(w->n * w->depth) + 1);
   if (!memory || !plain) {
@@ -56,7 +59,7 @@ typedef struct fold_step {
   int32_t *bias;
   const int32_t *sums;
   int64_t n;
-  int32_t flip; /* 128 when x is signed: it is stored with 128 added */
+  int32_t flip;   /* 128 when x is signed: it is stored with 128 added */
   uint8_t *image; /* NULL: no border to fill */
   oct_view view;
   int64_t batch, top, bottom, height, left, row_bytes; /* of a row with its border; left in bytes */
@@ -69,7 +72,8 @@ static octet_status run_fold(octet_context *ctx, const void *params, size_t begi
   int32_t zero = (uint8_t)(byte ^ s->flip);
   for (int64_t c = 0; c < s->n; c++) s->bias[c] = (int32_t)(0u - (uint32_t)zero * (uint32_t)s->sums[c]);
   for (int64_t i = 0; s->image && i < s->batch; i++)
-    for (int64_t y = -s->top; y < s->height + s->bottom; y++) memset(s->image + i * s->view.image + y * s->view.row - s->left, zero, (size_t)s->row_bytes);
+    for (int64_t y = -s->top; y < s->height + s->bottom; y++)
+      memset(s->image + i * s->view.image + y * s->view.row - s->left, zero, (size_t)s->row_bytes);
   return OCTET_OK;
 }
 
@@ -113,7 +117,8 @@ static octet_status run_product(octet_context *ctx, const void *params, size_t b
   return OCTET_OK;
 }
 
-static octet_status add_product(oct_lowering *l, const oct_integer_problem *p, const oct_conv_i8_kernel *kernel, const void *packed, oct_slot *in, oct_slot *bias) {
+static octet_status add_product(oct_lowering *l, const oct_integer_problem *p, const oct_conv_i8_kernel *kernel, const void *packed,
+                                oct_slot *in, oct_slot *bias) {
   product_step *s;
   oct_step *step;
   oct_slot *out;
@@ -154,7 +159,8 @@ octet_status oct_integer_lower(oct_lowering *l, const oct_integer_problem *p) {
   oct_shape channels = oct_shape_of(1, (p->shape.out_channels + 63) / 64 * 64);
   oct_border border = {p->shape.pad_top, p->shape.pad_left, p->pad_bottom, p->pad_right};
   const oct_value *zero = p->node->n_inputs > 2 ? p->node->inputs[2] : NULL;
-  if (oct_shape_count(&p->node->outputs[0]->shape) == 0 || oct_shape_count(&x->shape) == 0) return oct_lower_decline(l, "a dimension is zero");
+  if (oct_shape_count(&p->node->outputs[0]->shape) == 0 || oct_shape_count(&x->shape) == 0)
+    return oct_lower_decline(l, "a dimension is zero");
   if (zero && oct_shape_count(&zero->shape) != 1) return oct_lower_decline(l, "the zero point of the input differs from row to row");
   OCT_TRY(view_weights(l, p, &w));
   const oct_conv_i8_kernel *kernel = oct_conv_i8_select(l->isa_mask, &p->shape, NULL, 0);

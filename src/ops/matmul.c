@@ -65,10 +65,12 @@ void oct_matmul_batch(const oct_matmul_shape *s, int64_t batch, int64_t *a, int6
   }
 }
 
-static void element(const oct_matmul_shape *s, const oct_tensor *a, const oct_tensor *b, int64_t ai, int64_t bi, oct_tensor *out, int64_t to) {
+static void element(const oct_matmul_shape *s, const oct_tensor *a, const oct_tensor *b, int64_t ai, int64_t bi, oct_tensor *out,
+                    int64_t to) {
   if (!oct_dtype_is_float(out->dtype)) {
     uint64_t sum = 0;
-    for (int64_t k = 0; k < s->k; k++) sum += (uint64_t)oct_get_i64(a->data, a->dtype, ai + k) * (uint64_t)oct_get_i64(b->data, b->dtype, bi + k * s->n);
+    for (int64_t k = 0; k < s->k; k++)
+      sum += (uint64_t)oct_get_i64(a->data, a->dtype, ai + k) * (uint64_t)oct_get_i64(b->data, b->dtype, bi + k * s->n);
     oct_set_i64(out->data, out->dtype, to, (int64_t)sum);
     return;
   }
@@ -102,8 +104,20 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   int64_t k = a->shape.dim[a->shape.rank - 1], rows = 1;
   for (int i = 0; i < a->shape.rank - 1; i++) rows *= a->shape.dim[i];
   oct_accumulate_problem p = {.node = node, .input = a, .weights = b, .weights_by_k = true, .alpha = 1};
-  p.shape = (oct_conv_shape){.batch = 1, .in_h = 1, .in_w = rows, .channels = k, .out_h = 1, .out_w = rows, .out_channels = b->shape.dim[1], .kernel_h = 1,
-                             .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .groups = 1};
+  p.shape = (oct_conv_shape){.batch = 1,
+                             .in_h = 1,
+                             .in_w = rows,
+                             .channels = k,
+                             .out_h = 1,
+                             .out_w = rows,
+                             .out_channels = b->shape.dim[1],
+                             .kernel_h = 1,
+                             .kernel_w = 1,
+                             .stride_h = 1,
+                             .stride_w = 1,
+                             .dilation_h = 1,
+                             .dilation_w = 1,
+                             .groups = 1};
   return oct_accumulate_lower(l, &p);
 }
 
@@ -130,7 +144,7 @@ static const oct_import_row imports[] = {
 };
 static const oct_export_row exports[] = {{"onnx", "MatMul", NULL}, {NULL, NULL, NULL}};
 static const char *const cases[] = {
-    "in=f32[5,32],f32[32,10]", "in=f32[2,3,17],f32[17,65]",      "in=f32[2,1,5,7],f32[3,7,4]", "in=f32[9],f32[9,4]",
+    "in=f32[5,32],f32[32,10]", "in=f32[2,3,17],f32[17,65]",    "in=f32[2,1,5,7],f32[3,7,4]", "in=f32[9],f32[9,4]",
     "in=f32[4,9],f32[9]",      "in=f32[3,2,4,5],f32[3,2,5,6]", "in=i64[3,4],i64[4,2]",       NULL,
 };
 
@@ -146,6 +160,7 @@ const oct_op oct_op_matmul = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
+    .per_sample = oct_per_sample_matmul,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_WEIGHT}, .output = OCT_OUTPUT_OBSERVED, .weight_axis = weight_axis},
     .imports = imports,
     .exports = exports,

@@ -76,7 +76,8 @@ static octet_status add_pack(oct_accumulate *a, const oct_conv_f32_kernel *kerne
   return oct_lower_write(a->l, step, &s->packed, *packed);
 }
 
-static octet_status add_product(oct_accumulate *a, const oct_conv_f32_kernel *kernel, const char *reasons, const oct_matmul_shape *matmul, oct_slot *packed, size_t bytes) {
+static octet_status add_product(oct_accumulate *a, const oct_conv_f32_kernel *kernel, const char *reasons, const oct_matmul_shape *matmul,
+                                oct_slot *packed, size_t bytes) {
   const oct_conv_shape *shape = &a->p->shape;
   oct_slot *in, *out, *residual = NULL;
   product_step *s;
@@ -108,8 +109,20 @@ octet_status oct_matmul_lower_f32(oct_lowering *l, oct_node *node) {
   oct_matmul_shape matmul = oct_matmul_shape_make(&a->shape, &b->shape);
   if (matmul.m < 1 || matmul.k < 1 || matmul.n < 1 || matmul.batches < 1) return oct_lower_decline(l, "a dimension is zero");
   oct_accumulate_problem p = {.node = node, .input = a, .weights = b, .alpha = 1};
-  p.shape = (oct_conv_shape){.batch = 1, .in_h = 1, .in_w = matmul.m, .channels = matmul.k, .out_h = 1, .out_w = matmul.m, .out_channels = matmul.n,
-                             .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .groups = 1};
+  p.shape = (oct_conv_shape){.batch = 1,
+                             .in_h = 1,
+                             .in_w = matmul.m,
+                             .channels = matmul.k,
+                             .out_h = 1,
+                             .out_w = matmul.m,
+                             .out_channels = matmul.n,
+                             .kernel_h = 1,
+                             .kernel_w = 1,
+                             .stride_h = 1,
+                             .stride_w = 1,
+                             .dilation_h = 1,
+                             .dilation_w = 1,
+                             .groups = 1};
   oct_accumulate work = {.l = l, .p = &p, .fusion = oct_lower_fusion(l, node), .reason = "float: both factors are activations"};
   if (work.fusion.rounded && work.fusion.rounded->quant) {
     work.rounded_scale = work.fusion.rounded->quant->scale[0];

@@ -23,10 +23,12 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
       return oct_infer_fail(ctx, node, "'%s' is %s; it must be u8 or i8", v->name, oct_dtype_name(v->dtype));
     if (!z) continue;
     if (z->dtype != v->dtype && z->dtype != OCT_DTYPE_NONE && v->dtype != OCT_DTYPE_NONE)
-      return oct_infer_fail(ctx, node, "the zero point '%s' is %s, but '%s' is %s", z->name, oct_dtype_name(z->dtype), v->name, oct_dtype_name(v->dtype));
+      return oct_infer_fail(ctx, node, "the zero point '%s' is %s, but '%s' is %s", z->name, oct_dtype_name(z->dtype), v->name,
+                            oct_dtype_name(v->dtype));
     char text[OCT_SHAPE_TEXT];
     if (z->has_shape && v->has_shape && !zero_point_fits(&z->shape, &v->shape, i == 0))
-      return oct_infer_fail(ctx, node, "the zero point '%s' is %s; it must be one number, or one per %s", z->name, oct_shape_text(&z->shape, text), i == 0 ? "row of A" : "column of B");
+      return oct_infer_fail(ctx, node, "the zero point '%s' is %s; it must be one number, or one per %s", z->name,
+                            oct_shape_text(&z->shape, text), i == 0 ? "row of A" : "column of B");
   }
   return oct_matmul_infer_shape(ctx, node, OCT_I32);
 }
@@ -50,7 +52,8 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
       int64_t row = i / s.n, column = i % s.n, sum = 0;
       int64_t a_zero = zero_point_at(az, am, row, s.m), b_zero = zero_point_at(bz, bm, column, s.n);
       for (int64_t k = 0; k < s.k; k++)
-        sum += (oct_get_i64(a->data, a->dtype, (am * s.m + row) * s.k + k) - a_zero) * (oct_get_i64(b->data, b->dtype, (bm * s.k + k) * s.n + column) - b_zero);
+        sum += (oct_get_i64(a->data, a->dtype, (am * s.m + row) * s.k + k) - a_zero) *
+               (oct_get_i64(b->data, b->dtype, (bm * s.k + k) * s.n + column) - b_zero);
       oct_set_i64(out[0]->data, OCT_I32, batch * s.m * s.n + i, sum);
     }
   }
@@ -64,14 +67,27 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   int64_t k = a->shape.dim[a->shape.rank - 1], rows = 1;
   for (int i = 0; i < a->shape.rank - 1; i++) rows *= a->shape.dim[i];
   oct_integer_problem p = {.node = node, .weights_by_k = true};
-  p.shape = (oct_conv_shape){.batch = 1, .in_h = 1, .in_w = rows, .channels = k, .out_h = 1, .out_w = rows, .out_channels = b->shape.dim[1], .kernel_h = 1,
-                             .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .groups = 1};
+  p.shape = (oct_conv_shape){.batch = 1,
+                             .in_h = 1,
+                             .in_w = rows,
+                             .channels = k,
+                             .out_h = 1,
+                             .out_w = rows,
+                             .out_channels = b->shape.dim[1],
+                             .kernel_h = 1,
+                             .kernel_w = 1,
+                             .stride_h = 1,
+                             .stride_w = 1,
+                             .dilation_h = 1,
+                             .dilation_w = 1,
+                             .groups = 1};
   return oct_integer_lower(l, &p);
 }
 
 static const oct_import_row imports[] = {{"onnx", "MatMulInteger", 10, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row exports[] = {{"onnx", "MatMulInteger", NULL}, {NULL, NULL, NULL}};
-static const char *const cases[] = {"in=u8[4,3],u8[3,2],u8[]=12,u8[]=0", "in=u8[2,3,5],i8[5,4],u8[]=100,i8[4]=1,2,3,-4", "in=i8[3,5],i8[5,2]", NULL};
+static const char *const cases[] = {"in=u8[4,3],u8[3,2],u8[]=12,u8[]=0", "in=u8[2,3,5],i8[5,4],u8[]=100,i8[4]=1,2,3,-4",
+                                    "in=i8[3,5],i8[5,2]", NULL};
 
 const oct_op oct_op_matmul_integer = {
     .name = "matmul_integer",

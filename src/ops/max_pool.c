@@ -4,7 +4,8 @@
 
 static octet_status infer(octet_context *ctx, oct_node *node) {
   OCT_TRY(oct_pool_infer(ctx, node));
-  if (node->n_outputs > 1 && node->outputs[1]) oct_infer_set(node->outputs[1], OCT_I64, node->outputs[0]->has_shape ? &node->outputs[0]->shape : NULL);
+  if (node->n_outputs > 1 && node->outputs[1])
+    oct_infer_set(node->outputs[1], OCT_I64, node->outputs[0]->has_shape ? &node->outputs[0]->shape : NULL);
   return OCTET_OK;
 }
 

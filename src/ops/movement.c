@@ -46,12 +46,14 @@ octet_status oct_requantize_table(oct_lowering *l, const oct_slot *from, const o
   if (from->scale == to->scale && from->zero_point == to->zero_point) return OCTET_OK;
   uint8_t *map = oct_lower_memory(l, 256, 1);
   if (!map) return OCTET_OUT_OF_MEMORY;
-  for (int q = 0; q < 256; q++) map[q] = (uint8_t)oct_quantize(oct_dequantize(q, from->scale, from->zero_point), to->scale, to->zero_point, 0, 255);
+  for (int q = 0; q < 256; q++)
+    map[q] = (uint8_t)oct_quantize(oct_dequantize(q, from->scale, from->zero_point), to->scale, to->zero_point, 0, 255);
   *table = map;
   return OCTET_OK;
 }
 
-octet_status oct_movement_slots(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot, const uint8_t **table) {
+octet_status oct_movement_slots(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot,
+                                const uint8_t **table) {
   OCT_TRY(oct_lower_stored(l, in, in_slot));
   oct_dtype stored = (*in_slot)->dtype, wanted = oct_lower_dtype(l, out);
   oct_layout layout = oct_lower_layout(l, out);
@@ -64,7 +66,8 @@ octet_status oct_movement_slots(oct_lowering *l, const oct_value *in, oct_value 
   return oct_requantize_table(l, *in_slot, *out_slot, table);
 }
 
-octet_status oct_movement_plain(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot, const uint8_t **table) {
+octet_status oct_movement_plain(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot,
+                                const uint8_t **table) {
   OCT_TRY(oct_lower_stored(l, in, in_slot));
   oct_dtype stored = (*in_slot)->dtype, wanted = oct_lower_dtype(l, out);
   bool same = stored == wanted && (stored != OCT_U8 || (*in_slot)->quantized == (out->dtype == OCT_F32));
@@ -87,11 +90,11 @@ typedef struct copy_step {
   int across; /* loop along which the input is contiguous while the inner run is not; -1: none */
 } copy_step;
 
-#define STRIDED_RUN(type)                                                                            \
-  do {                                                                                               \
-    type *y_ = (type *)(void *)out;                                                                  \
-    const type *x_ = (const type *)(const void *)in;                                                 \
-    for (int64_t i_ = 0; i_ < n; i_++) y_[i_ * out_stride] = x_[i_ * in_stride];                     \
+#define STRIDED_RUN(type)                                                        \
+  do {                                                                           \
+    type *y_ = (type *)(void *)out;                                              \
+    const type *x_ = (const type *)(const void *)in;                             \
+    for (int64_t i_ = 0; i_ < n; i_++) y_[i_ * out_stride] = x_[i_ * in_stride]; \
   } while (0)
 
 static void copy_run(const copy_step *s, int64_t n, const char *in, int64_t in_stride, char *out, int64_t out_stride) {
@@ -136,24 +139,26 @@ static size_t block_units(const copy_step *s) {
   return units;
 }
 
-#define BLOCK_LOOPS(type)                                                                                                   \
-  for (int64_t j_ = 0; j_ < n; j_ += BLOCK) {                                                                               \
-    int64_t last_ = j_ + BLOCK < n ? j_ + BLOCK : n;                                                                        \
-    for (int64_t i_ = 0; i_ < rows; i_++) {                                                                                 \
-      type *y_ = (type *)(void *)out + i_ * out_row;                                                                        \
-      const type *x_ = (const type *)(const void *)in + i_;                                                                 \
-      for (int64_t k_ = j_; k_ < last_; k_++) y_[k_ * out_stride] = x_[k_ * in_stride];                                     \
-    }                                                                                                                       \
+#define BLOCK_LOOPS(type)                                                               \
+  for (int64_t j_ = 0; j_ < n; j_ += BLOCK) {                                           \
+    int64_t last_ = j_ + BLOCK < n ? j_ + BLOCK : n;                                    \
+    for (int64_t i_ = 0; i_ < rows; i_++) {                                             \
+      type *y_ = (type *)(void *)out + i_ * out_row;                                    \
+      const type *x_ = (const type *)(const void *)in + i_;                             \
+      for (int64_t k_ = j_; k_ < last_; k_++) y_[k_ * out_stride] = x_[k_ * in_stride]; \
+    }                                                                                   \
   }
 
 static void transpose_block(const copy_step *s, int64_t rows, const char *in, char *out) {
   int inner = s->loops.rank - 1;
-  int64_t n = s->loops.count[inner], in_stride = s->loops.stride[1][inner], out_stride = s->loops.stride[0][inner], out_row = s->loops.stride[0][s->across];
+  int64_t n = s->loops.count[inner], in_stride = s->loops.stride[1][inner], out_stride = s->loops.stride[0][inner],
+          out_row = s->loops.stride[0][s->across];
   switch (s->size) {
     case 1:
       if (s->table) {
         for (int64_t i = 0; i < rows; i++)
-          for (int64_t k = 0; k < n; k++) ((uint8_t *)out)[i * out_row + k * out_stride] = s->table[((const uint8_t *)in)[i + k * in_stride]];
+          for (int64_t k = 0; k < n; k++)
+            ((uint8_t *)out)[i * out_row + k * out_stride] = s->table[((const uint8_t *)in)[i + k * in_stride]];
       } else {
         BLOCK_LOOPS(uint8_t)
       }
@@ -192,7 +197,8 @@ static int contiguous_across(const oct_loops *loops) {
   return -1;
 }
 
-octet_status oct_movement_step(oct_lowering *l, const oct_node *node, const oct_copy *copy, oct_slot *in, oct_slot *out, const uint8_t *table) {
+octet_status oct_movement_step(oct_lowering *l, const oct_node *node, const oct_copy *copy, oct_slot *in, oct_slot *out,
+                               const uint8_t *table) {
   if (oct_shape_count(&copy->shape) == 0) return OCTET_OK;
   copy_step *s;
   oct_step *step;
@@ -229,10 +235,10 @@ typedef struct fill_step {
   uint64_t bits;
 } fill_step;
 
-#define FILL_RUN(type)                                                                             \
-  do {                                                                                             \
-    type *y_ = (type *)(void *)out;                                                                \
-    for (int64_t i_ = 0; i_ < n; i_++) y_[i_ * stride] = (type)s->bits;                            \
+#define FILL_RUN(type)                                                  \
+  do {                                                                  \
+    type *y_ = (type *)(void *)out;                                     \
+    for (int64_t i_ = 0; i_ < n; i_++) y_[i_ * stride] = (type)s->bits; \
   } while (0)
 
 static octet_status run_fill(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
@@ -289,7 +295,8 @@ octet_status oct_lower_view(oct_lowering *l, oct_node *node) {
 }
 
 octet_status oct_reference_view(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
-  if (in[0]->bytes != out[0]->bytes) return oct_fail(ctx, OCTET_SHAPE, "node '%s': %zu bytes do not fill an output of %zu bytes", node->name, in[0]->bytes, out[0]->bytes);
+  if (in[0]->bytes != out[0]->bytes)
+    return oct_fail(ctx, OCTET_SHAPE, "node '%s': %zu bytes do not fill an output of %zu bytes", node->name, in[0]->bytes, out[0]->bytes);
   if (out[0]->bytes) memcpy(out[0]->data, in[0]->data, out[0]->bytes);
   return OCTET_OK;
 }

@@ -22,14 +22,17 @@ int oct_tensor_ints(const oct_tensor *tensor, int64_t *out, int max);
 
 /* The slots between which a movement operator copies value `in` to value `out`: the input as it is stored, the output as it is wanted, with equal
  * element types (both float where they differ). *table is not NULL when 8-bit values must be mapped to another scale. */
-octet_status oct_movement_slots(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot, const uint8_t **table);
+octet_status oct_movement_slots(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot,
+                                const uint8_t **table);
 /* The same with both in plain layout. */
-octet_status oct_movement_plain(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot, const uint8_t **table);
+octet_status oct_movement_plain(oct_lowering *l, const oct_value *in, oct_value *out, oct_slot **in_slot, oct_slot **out_slot,
+                                const uint8_t **table);
 /* The map from one 8-bit quantization to another; NULL in *table when they are equal. */
 octet_status oct_requantize_table(oct_lowering *l, const oct_slot *from, const oct_slot *to, const uint8_t **table);
 
 /* Adds the step that does the copy; `table` (256 entries, or NULL) is applied to 8-bit elements. */
-octet_status oct_movement_step(oct_lowering *l, const oct_node *node, const oct_copy *copy, oct_slot *in, oct_slot *out, const uint8_t *table);
+octet_status oct_movement_step(oct_lowering *l, const oct_node *node, const oct_copy *copy, oct_slot *in, oct_slot *out,
+                               const uint8_t *table);
 /* Adds the step that sets every element of the block to `bits` (the low bytes). Uses shape, out_offset and out_stride. */
 octet_status oct_movement_fill(oct_lowering *l, const oct_node *node, const oct_copy *block, uint64_t bits, oct_slot *out);
 

@@ -7,5 +7,6 @@
 #include "ops/foreign.h"
 #include "ops/lower.h"
 #include "ops/math.h"
+#include "ops/per_sample.h"
 
 #endif

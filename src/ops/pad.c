@@ -25,7 +25,8 @@ static const char *check_axis(const pad_plan *p, int axis, int64_t dim, pad_mode
   const int64_t limit = (int64_t)1 << 40;
   if (p->before[axis] > limit || p->after[axis] > limit || dim > limit) return "a pad is absurdly large";
   if (p->before[axis] < -limit || p->after[axis] < -limit || kept(dim, p, axis) < 0) return "more is cut than there is";
-  if (mode != PAD_CONSTANT && kept(dim, p, axis) == 0 && (p->before[axis] > 0 || p->after[axis] > 0)) return "an empty axis cannot be continued";
+  if (mode != PAD_CONSTANT && kept(dim, p, axis) == 0 && (p->before[axis] > 0 || p->after[axis] > 0))
+    return "an empty axis cannot be continued";
   return NULL;
 }
 
@@ -67,7 +68,8 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   pad_plan plan;
   char text[OCT_SHAPE_TEXT];
   pad_mode mode = mode_of(node);
-  if (mode == PAD_UNKNOWN) return oct_infer_fail(ctx, node, "mode is '%s'; it must be constant, edge, reflect or wrap", oct_node_string(node, "mode"));
+  if (mode == PAD_UNKNOWN)
+    return oct_infer_fail(ctx, node, "mode is '%s'; it must be constant, edge, reflect or wrap", oct_node_string(node, "mode"));
   if (value && value->dtype != x->dtype && value->dtype != OCT_DTYPE_NONE && x->dtype != OCT_DTYPE_NONE)
     return oct_infer_fail(ctx, node, "the value is %s, but the input is %s", oct_dtype_name(value->dtype), oct_dtype_name(x->dtype));
   if (value && value->has_shape && oct_shape_known(&value->shape) && oct_shape_count(&value->shape) != 1)
@@ -155,8 +157,10 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   uint64_t bits;
   double real;
   if (mode_of(node) != PAD_CONSTANT) return oct_lower_decline(l, "only constant padding has a kernel");
-  if (node->n_inputs > 2 && node->inputs[2] && !oct_constant_scalar(node->inputs[2], &real)) return oct_lower_decline(l, "the value is not constant");
-  if (!constant_lists(node, &lists) || resolve(&x->shape, PAD_CONSTANT, lists.pads, lists.n, lists.has_axes ? lists.axes : NULL, lists.n_axes, &plan))
+  if (node->n_inputs > 2 && node->inputs[2] && !oct_constant_scalar(node->inputs[2], &real))
+    return oct_lower_decline(l, "the value is not constant");
+  if (!constant_lists(node, &lists) ||
+      resolve(&x->shape, PAD_CONSTANT, lists.pads, lists.n, lists.has_axes ? lists.axes : NULL, lists.n_axes, &plan))
     return oct_lower_decline(l, "the pads are not constant");
   if (oct_shape_count(&node->outputs[0]->shape) == 0) return oct_lower_decline(l, "the result is empty");
   OCT_TRY(oct_movement_slots(l, x, node->outputs[0], &in, &out, &table));
@@ -192,7 +196,8 @@ static octet_status import_attribute_form(oct_importer *importer, const oct_fore
 
 static octet_status export_node(oct_exporter *exporter, const oct_node *node) {
   if (mode_of(node) == PAD_WRAP && exporter->version < 19)
-    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': pad with mode wrap needs ONNX operator set 19, version %d is written", node->name, exporter->version);
+    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': pad with mode wrap needs ONNX operator set 19, version %d is written",
+                    node->name, exporter->version);
   return oct_export_default(exporter, node, "Pad");
 }
 
@@ -228,6 +233,7 @@ const oct_op oct_op_pad = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
+    .per_sample = oct_per_sample_pad,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_OBSERVED},
     .imports = imports,
     .exports = exports,

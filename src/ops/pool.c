@@ -9,14 +9,15 @@ octet_status oct_pool_window(octet_context *ctx, const oct_node *node, const oct
   int count = oct_window_kernel_attribute(node, kernel);
   if (count != in->rank - 2) {
     char text[OCT_SHAPE_TEXT];
-    return oct_infer_fail(ctx, node, "kernel_shape has %d numbers; the input %s has %d spatial axes", count, oct_shape_text(in, text), in->rank - 2);
+    return oct_infer_fail(ctx, node, "kernel_shape has %d numbers; the input %s has %d spatial axes", count, oct_shape_text(in, text),
+                          in->rank - 2);
   }
   OCT_TRY(oct_window_infer(ctx, node, in, kernel, oct_node_int(node, "ceil_mode"), window));
   for (int i = 0; i < window->rank; i++) {
     int64_t extent = (window->kernel[i] - 1) * window->dilation[i] + 1;
     if (window->before[i] >= extent || window->after[i] >= extent)
-      return oct_infer_fail(ctx, node, "spatial axis %d: pads %lld and %lld must be smaller than the kernel, which covers %lld", i, (long long)window->before[i],
-                            (long long)window->after[i], (long long)extent);
+      return oct_infer_fail(ctx, node, "spatial axis %d: pads %lld and %lld must be smaller than the kernel, which covers %lld", i,
+                            (long long)window->before[i], (long long)window->after[i], (long long)extent);
   }
   return OCTET_OK;
 }
@@ -99,7 +100,8 @@ static octet_status run_pool(octet_context *ctx, const void *params, size_t begi
   return OCTET_OK;
 }
 
-static octet_status add_step(oct_lowering *l, oct_node *node, const char *name, pool_fn run, const oct_pool_args *args, oct_slot *in, oct_slot *out) {
+static octet_status add_step(oct_lowering *l, oct_node *node, const char *name, pool_fn run, const oct_pool_args *args, oct_slot *in,
+                             oct_slot *out) {
   pool_step *s;
   oct_step *step;
   OCT_TRY(oct_lower_step(l, node, name, run_pool, sizeof *s, &s, &step));
@@ -145,7 +147,8 @@ octet_status oct_pool_lower(oct_lowering *l, oct_node *node, const oct_window *w
   if (x->dtype != OCT_F32) return oct_lower_decline(l, "pooling of %s has no kernel", oct_dtype_name(x->dtype));
   if (oct_shape_count(&node->outputs[0]->shape) == 0 || oct_shape_count(&x->shape) == 0) return oct_lower_decline(l, "a dimension is zero");
   if (oct_window_has_empty(w)) return oct_lower_decline(l, "a window meets no input element");
-  if (!oct_window_conv_shape(w, &x->shape, x->shape.dim[1], x->shape.dim[1], &args.shape)) return oct_lower_decline(l, "a size is beyond the kernels' range");
+  if (!oct_window_conv_shape(w, &x->shape, x->shape.dim[1], x->shape.dim[1], &args.shape))
+    return oct_lower_decline(l, "a size is beyond the kernels' range");
   args.pad_bottom = w->rank == 2 ? (int)w->after[0] : 0, args.pad_right = (int)w->after[w->rank - 1];
   bool u8 = oct_lower_dtype(l, x) == OCT_U8 && oct_lower_dtype(l, node->outputs[0]) == OCT_U8;
   if (u8 && kind == OCT_POOL_MAX) return lower_max_u8(l, node, &args);

@@ -17,8 +17,10 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   int64_t number = oct_node_int(node, "output_dtype");
   int32_t low, high;
   if (!oct_integer_range(dtype, &low, &high)) return oct_infer_fail(ctx, node, "the output type must be u8, i8, u16 or i16");
-  if (number && oct_dtype_of_onnx(number) != dtype) return oct_infer_fail(ctx, node, "output_dtype differs from the zero point's type %s", oct_dtype_name(dtype));
-  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype) && x->dtype != OCT_I32) return oct_infer_fail(ctx, node, "the input is %s; it must be a float or i32", oct_dtype_name(x->dtype));
+  if (number && oct_dtype_of_onnx(number) != dtype)
+    return oct_infer_fail(ctx, node, "output_dtype differs from the zero point's type %s", oct_dtype_name(dtype));
+  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype) && x->dtype != OCT_I32)
+    return oct_infer_fail(ctx, node, "the input is %s; it must be a float or i32", oct_dtype_name(x->dtype));
   OCT_TRY(oct_granularity_check(ctx, node));
   oct_infer_set(node->outputs[0], dtype, x->has_shape ? &x->shape : NULL);
   return OCTET_OK;
@@ -80,9 +82,11 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
 
 static octet_status export_node(oct_exporter *exporter, const oct_node *node) {
   if (exporter->version >= 21) return oct_export_default(exporter, node, "QuantizeLinear");
-  if (oct_node_int(node, "block_size")) return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': blocked quantization needs ONNX operator set 21", node->name);
+  if (oct_node_int(node, "block_size"))
+    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': blocked quantization needs ONNX operator set 21", node->name);
   if (output_dtype(node) != OCT_U8 && (node->n_inputs < 3 || !node->inputs[2]))
-    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': an output type without zero point needs ONNX operator set 21", node->name);
+    return oct_fail(exporter->ctx, OCTET_UNSUPPORTED, "node '%s': an output type without zero point needs ONNX operator set 21",
+                    node->name);
   oct_attribute axis = {.name = "axis", .type = OCT_ATTRIBUTE_INT, .i = oct_node_int(node, "axis")};
   oct_node copy = *node;
   copy.attributes = &axis, copy.n_attributes = oct_node_attribute(node, "axis") ? 1 : 0;
@@ -100,8 +104,11 @@ static const oct_attribute_spec attributes[] = {
 static const oct_import_row imports[] = {{"onnx", "QuantizeLinear", 10, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row exports[] = {{"onnx", "QuantizeLinear", export_node}, {NULL, NULL, NULL}};
 static const char *const cases[] = {
-    "in=f32[2,3,4],f32[]=0.05,u8[]=128", "in=f32[2,3,4],f32[3]=0.1,0.02,1,i8[3]=0,3,-5", "in=f32[65],f32[]=0.01,i8[]=-7 attr:axis=0",
-    "in=f32[6,2],f32[]=0.001,u16[]=32768", NULL,
+    "in=f32[2,3,4],f32[]=0.05,u8[]=128",
+    "in=f32[2,3,4],f32[3]=0.1,0.02,1,i8[3]=0,3,-5",
+    "in=f32[65],f32[]=0.01,i8[]=-7 attr:axis=0",
+    "in=f32[6,2],f32[]=0.001,u16[]=32768",
+    NULL,
 };
 
 const oct_op oct_op_quantize = {
@@ -116,6 +123,7 @@ const oct_op oct_op_quantize = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
+    .per_sample = oct_per_sample_always,
     .quantization = {.output = OCT_OUTPUT_NONE},
     .imports = imports,
     .exports = exports,

@@ -119,6 +119,58 @@ static octet_status lower_rows(oct_lowering *l, oct_node *node, oct_reduction ki
   return oct_lower_write(l, step, &p->y, out);
 }
 
+/* ---- Floats over dims in the middle: rows are added up ------------------------------------------------------------- */
+
+typedef struct columns_params {
+  const float *x; /* [outer][n][inner] */
+  float *y;
+  size_t n, inner;
+  bool mean;
+  const oct_vector_kernels *vector;
+} columns_params;
+
+static octet_status run_columns(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const columns_params *p = params;
+  for (size_t i = begin; i < end; i++) {
+    const float *x = p->x + i * p->n * p->inner;
+    float *y = p->y + i * p->inner;
+    memcpy(y, x, p->inner * sizeof *y);
+    for (size_t k = 1; k < p->n; k++) p->vector->add_f32(p->inner, y, x + k * p->inner, y);
+    for (size_t j = 0; p->mean && j < p->inner; j++) y[j] = y[j] / (float)p->n;
+  }
+  return OCTET_OK;
+}
+
+static octet_status lower_columns(oct_lowering *l, oct_node *node, bool mean, int64_t outer, int64_t n, int64_t inner) {
+  oct_slot *in, *out;
+  OCT_TRY(oct_lower_input(l, node->inputs[0], OCT_F32, OCT_LAYOUT_PLAIN, NULL, &in));
+  OCT_TRY(oct_lower_output(l, node->outputs[0], OCT_F32, OCT_LAYOUT_PLAIN, &out));
+  columns_params *p;
+  oct_step *step;
+  OCT_TRY(oct_lower_step(l, node, "reduce_columns_f32", run_columns, sizeof *p, &p, &step));
+  *p = (columns_params){.n = (size_t)n, .inner = (size_t)inner, .mean = mean, .vector = l->vector};
+  step->units = (size_t)outer;
+  step->grain = 1 + (size_t)(4096 / (n * inner));
+  OCT_TRY(oct_lower_read(l, step, &p->x, in));
+  return oct_lower_write(l, step, &p->y, out);
+}
+
+/* The reduced dims lie side by side: [outer][n][inner]. Few enough terms that a float holds their sum well. */
+static bool in_the_middle(const oct_shape *s, unsigned mask, int64_t *outer, int64_t *n, int64_t *inner) {
+  int state = 0; /* before, in, after the reduced dims */
+  *outer = *n = *inner = 1;
+  for (int d = 0; d < s->rank; d++) {
+    bool reduced = mask >> d & 1;
+    if (s->dim[d] == 1) continue;
+    if (reduced && state == 2) return false;
+    if (reduced) state = 1;
+    else if (state == 1) state = 2;
+    *(state == 0 ? outer : state == 1 ? n : inner) *= s->dim[d];
+  }
+  return state == 2 && *n <= 1024;
+}
+
 octet_status oct_reduce_lower(oct_lowering *l, oct_node *node, oct_reduction kind) {
   const oct_value *x = node->inputs[0];
   unsigned mask, rest = 0;
@@ -132,6 +184,10 @@ octet_status oct_reduce_lower(oct_lowering *l, oct_node *node, oct_reduction kin
   if (count < 1) return oct_lower_decline(l, "nothing to reduce");
   bool image = kind == OCT_REDUCE_MEAN && rank == 4 && first == 2 && !rest && n < (1 << 23); /* 255 n fits int32 */
   if (image) return lower_image_mean(l, node);
+  int64_t outer, middle, inner;
+  bool sums = kind == OCT_REDUCE_SUM || kind == OCT_REDUCE_MEAN;
+  if (rest && sums && !stored_as_u8(l, node) && in_the_middle(&x->shape, mask, &outer, &middle, &inner))
+    return lower_columns(l, node, kind == OCT_REDUCE_MEAN, outer, middle, inner);
   if (rest) return oct_lower_decline(l, "the reduced axes are not the last ones");
   if (stored_as_u8(l, node)) return oct_lower_decline(l, "8-bit reductions are made over the image only");
   return lower_rows(l, node, kind, count / n, n);

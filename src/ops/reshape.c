@@ -48,9 +48,11 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   int64_t wanted[OCT_MAX_RANK];
   char a[OCT_SHAPE_TEXT], b[OCT_SHAPE_TEXT];
   oct_shape out = {0};
-  if (s->dtype != OCT_DTYPE_NONE && s->dtype != OCT_I64) return oct_infer_fail(ctx, node, "the shape '%s' is %s; it must be i64", s->name, oct_dtype_name(s->dtype));
+  if (s->dtype != OCT_DTYPE_NONE && s->dtype != OCT_I64)
+    return oct_infer_fail(ctx, node, "the shape '%s' is %s; it must be i64", s->name, oct_dtype_name(s->dtype));
   if (s->has_shape && (s->shape.rank != 1 || s->shape.dim[0] > OCT_MAX_RANK))
-    return oct_infer_fail(ctx, node, "the shape '%s' is %s; it must be a list of at most %d numbers", s->name, oct_shape_text(&s->shape, a), OCT_MAX_RANK);
+    return oct_infer_fail(ctx, node, "the shape '%s' is %s; it must be a list of at most %d numbers", s->name, oct_shape_text(&s->shape, a),
+                          OCT_MAX_RANK);
   int count = oct_constant_ints(s, wanted, OCT_MAX_RANK);
   if (count < 0 || !x->has_shape) {
     out.rank = s->has_shape && s->shape.dim[0] >= 0 ? (int)s->shape.dim[0] : 0;

@@ -55,7 +55,8 @@ static const oct_import_row shape_imports[] = {{"onnx", "Shape", 1, 0, NULL}, {N
 static const oct_export_row shape_exports[] = {{"onnx", "Shape", NULL}, {NULL, NULL, NULL}};
 static const oct_import_row size_imports[] = {{"onnx", "Size", 1, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row size_exports[] = {{"onnx", "Size", NULL}, {NULL, NULL, NULL}};
-static const char *const shape_cases[] = {"in=f32[2,3,4]", "in=f32[2,3,4] attr:start=1", "in=f32[2,3,4] attr:start=-2 end=-1", "in=i64[]", NULL};
+static const char *const shape_cases[] = {"in=f32[2,3,4]", "in=f32[2,3,4] attr:start=1", "in=f32[2,3,4] attr:start=-2 end=-1", "in=i64[]",
+                                          NULL};
 static const char *const size_cases[] = {"in=f32[2,3,4]", "in=u8[]", NULL};
 
 const oct_op oct_op_shape = {

@@ -63,9 +63,12 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   char text[OCT_SHAPE_TEXT];
   for (int i = 1; i < node->n_inputs; i++) {
     const oct_value *v = node->inputs[i];
-    if (v && v->dtype != OCT_DTYPE_NONE && v->dtype != OCT_I64 && v->dtype != OCT_I32) return oct_infer_fail(ctx, node, "'%s' is %s; it must be i64 or i32", v->name, oct_dtype_name(v->dtype));
-    if (v && v->has_shape && v->shape.rank != 1) return oct_infer_fail(ctx, node, "'%s' is %s; it must be a list", v->name, oct_shape_text(&v->shape, text));
-    if (v && v->has_shape && v->shape.dim[0] > OCT_MAX_RANK) return oct_infer_fail(ctx, node, "'%s' has more numbers than a tensor has dims", v->name);
+    if (v && v->dtype != OCT_DTYPE_NONE && v->dtype != OCT_I64 && v->dtype != OCT_I32)
+      return oct_infer_fail(ctx, node, "'%s' is %s; it must be i64 or i32", v->name, oct_dtype_name(v->dtype));
+    if (v && v->has_shape && v->shape.rank != 1)
+      return oct_infer_fail(ctx, node, "'%s' is %s; it must be a list", v->name, oct_shape_text(&v->shape, text));
+    if (v && v->has_shape && v->shape.dim[0] > OCT_MAX_RANK)
+      return oct_infer_fail(ctx, node, "'%s' has more numbers than a tensor has dims", v->name);
   }
   if (!x->has_shape) {
     oct_infer_set(node->outputs[0], x->dtype, NULL);
@@ -84,7 +87,8 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   return OCTET_OK;
 }
 
-static oct_copy make_copy(const slice_plan *p, const oct_shape *out, const int64_t in_stride[OCT_MAX_RANK], const int64_t out_stride[OCT_MAX_RANK]) {
+static oct_copy make_copy(const slice_plan *p, const oct_shape *out, const int64_t in_stride[OCT_MAX_RANK],
+                          const int64_t out_stride[OCT_MAX_RANK]) {
   oct_copy copy = oct_copy_make(out, in_stride, out_stride);
   for (int i = 0; i < out->rank; i++) {
     copy.in_offset += p->start[i] * in_stride[i];
@@ -96,7 +100,8 @@ static oct_copy make_copy(const slice_plan *p, const oct_shape *out, const int64
 static octet_status reference(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out) {
   slice_lists lists;
   slice_plan plan = {{0}, {0}, {0}};
-  for (int i = 0; i < 4; i++) lists.count[i] = i + 1 < node->n_inputs && in[i + 1] ? oct_tensor_ints(in[i + 1], lists.values[i], OCT_MAX_RANK) : 0;
+  for (int i = 0; i < 4; i++)
+    lists.count[i] = i + 1 < node->n_inputs && in[i + 1] ? oct_tensor_ints(in[i + 1], lists.values[i], OCT_MAX_RANK) : 0;
   const char *why = resolve(&in[0]->shape, &lists, &plan);
   for (int i = 0; !why && i < out[0]->shape.rank; i++)
     if (plan.count[i] != out[0]->shape.dim[i]) why = "the bounds differ from those that were planned with";
@@ -115,7 +120,8 @@ static octet_status lower(oct_lowering *l, oct_node *node) {
   slice_plan plan;
   oct_slot *in, *out;
   const uint8_t *table;
-  if (!constant_lists(node, &lists) || resolve(&node->inputs[0]->shape, &lists, &plan)) return oct_lower_decline(l, "the bounds are not constant");
+  if (!constant_lists(node, &lists) || resolve(&node->inputs[0]->shape, &lists, &plan))
+    return oct_lower_decline(l, "the bounds are not constant");
   if (oct_shape_count(&node->outputs[0]->shape) == 0) return oct_lower_decline(l, "the result is empty");
   OCT_TRY(oct_movement_slots(l, node->inputs[0], node->outputs[0], &in, &out, &table));
   int64_t from[OCT_MAX_RANK], to[OCT_MAX_RANK];
@@ -163,6 +169,7 @@ const oct_op oct_op_slice = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
+    .per_sample = oct_per_sample_slice,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_SAME},
     .imports = imports,
     .exports = exports,

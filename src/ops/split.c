@@ -19,8 +19,10 @@ static octet_status given_sizes(octet_context *ctx, const oct_node *node, const 
   int count = oct_constant_ints(sizes, list, node->n_outputs);
   if (count != node->n_outputs) return oct_infer_fail(ctx, node, "%d sizes for %d outputs", count, node->n_outputs);
   for (int i = 0; i < count; i++)
-    if (list[i] < 0 || __builtin_add_overflow(sum, list[i], &sum)) return oct_infer_fail(ctx, node, "size %d is %lld", i, (long long)list[i]);
-  if (dim != OCT_DIM_UNKNOWN && sum != dim) return oct_infer_fail(ctx, node, "the sizes add up to %lld, but the axis has %lld", (long long)sum, (long long)dim);
+    if (list[i] < 0 || __builtin_add_overflow(sum, list[i], &sum))
+      return oct_infer_fail(ctx, node, "size %d is %lld", i, (long long)list[i]);
+  if (dim != OCT_DIM_UNKNOWN && sum != dim)
+    return oct_infer_fail(ctx, node, "the sizes add up to %lld, but the axis has %lld", (long long)sum, (long long)dim);
   return OCTET_OK;
 }
 
@@ -28,12 +30,14 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   const oct_value *x = node->inputs[0], *sizes = node->n_inputs > 1 ? node->inputs[1] : NULL;
   int64_t axis = oct_node_int(node, "axis"), list[MAX_PIECES], pieces = oct_node_int(node, "num_outputs");
   if (node->n_outputs > MAX_PIECES) return oct_infer_fail(ctx, node, "%d outputs; at most %d are possible", node->n_outputs, MAX_PIECES);
-  if (pieces && pieces != node->n_outputs) return oct_infer_fail(ctx, node, "num_outputs is %lld, but there are %d outputs", (long long)pieces, node->n_outputs);
+  if (pieces && pieces != node->n_outputs)
+    return oct_infer_fail(ctx, node, "num_outputs is %lld, but there are %d outputs", (long long)pieces, node->n_outputs);
   if (!x->has_shape) {
     for (int i = 0; i < node->n_outputs; i++) oct_infer_set(node->outputs[i], x->dtype, NULL);
     return OCTET_OK;
   }
-  if (!oct_axis_normalize(&axis, x->shape.rank)) return oct_infer_fail(ctx, node, "axis %lld is out of range for rank %d", (long long)axis, x->shape.rank);
+  if (!oct_axis_normalize(&axis, x->shape.rank))
+    return oct_infer_fail(ctx, node, "axis %lld is out of range for rank %d", (long long)axis, x->shape.rank);
   if (oct_constant_of(sizes)) OCT_TRY(given_sizes(ctx, node, sizes, x->shape.dim[axis], list));
   for (int i = 0; i < node->n_outputs; i++) {
     oct_shape out = x->shape;
@@ -51,9 +55,11 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   oct_shape_strides(&in[0]->shape, from);
   for (int i = 0; i < node->n_outputs; i++) {
     int64_t size = sizes ? oct_get_i64(in[1]->data, in[1]->dtype, i) : equal_piece(in[0]->shape.dim[axis], node->n_outputs, i);
-    if (size < 0 || size > in[0]->shape.dim[axis] - first) return oct_fail(ctx, OCTET_SHAPE, "node '%s' (split): the sizes do not fit the input", node->name);
+    if (size < 0 || size > in[0]->shape.dim[axis] - first)
+      return oct_fail(ctx, OCTET_SHAPE, "node '%s' (split): the sizes do not fit the input", node->name);
     if (node->outputs[i]) {
-      if (out[i]->shape.dim[axis] != size) return oct_fail(ctx, OCTET_SHAPE, "node '%s' (split): the sizes differ from those that were planned with", node->name);
+      if (out[i]->shape.dim[axis] != size)
+        return oct_fail(ctx, OCTET_SHAPE, "node '%s' (split): the sizes differ from those that were planned with", node->name);
       oct_shape_strides(&out[i]->shape, to);
       oct_copy copy = oct_copy_make(&out[i]->shape, from, to);
       copy.in_offset = first * from[axis];
@@ -92,7 +98,8 @@ static octet_status import_attribute_form(oct_importer *importer, const oct_fore
   static const char *const ignore[] = {"split", NULL};
   oct_value *inputs[2] = {oct_foreign_input(foreign, 0), NULL};
   oct_node *node;
-  if (foreign->n_outputs < 1 || foreign->n_outputs > MAX_PIECES) return oct_import_unsupported(importer, foreign, "%d outputs", foreign->n_outputs);
+  if (foreign->n_outputs < 1 || foreign->n_outputs > MAX_PIECES)
+    return oct_import_unsupported(importer, foreign, "%d outputs", foreign->n_outputs);
   OCT_TRY(oct_import_ints_input(importer, foreign, "split", &inputs[1]));
   OCT_TRY(oct_import_node(importer, foreign, "split", inputs, inputs[1] ? 2 : 1, foreign->n_outputs, &node));
   OCT_TRY(oct_import_attributes(importer, foreign, node, ignore));
@@ -101,7 +108,8 @@ static octet_status import_attribute_form(oct_importer *importer, const oct_fore
 
 /* Since operator set 18 either the sizes or the number of outputs must be given. */
 static octet_status export_node(oct_exporter *exporter, const oct_node *node) {
-  if (exporter->version < 18 || (node->n_inputs > 1 && node->inputs[1]) || oct_node_attribute(node, "num_outputs")) return oct_export_default(exporter, node, "Split");
+  if (exporter->version < 18 || (node->n_inputs > 1 && node->inputs[1]) || oct_node_attribute(node, "num_outputs"))
+    return oct_export_default(exporter, node, "Split");
   oct_attribute added[] = {{.name = "axis", .type = OCT_ATTRIBUTE_INT, .i = oct_node_int(node, "axis")},
                            {.name = "num_outputs", .type = OCT_ATTRIBUTE_INT, .i = node->n_outputs}};
   oct_node copy = *node;
@@ -134,6 +142,7 @@ const oct_op oct_op_split = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
+    .per_sample = oct_per_sample_axis,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_SAME},
     .imports = imports,
     .exports = exports,

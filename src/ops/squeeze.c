@@ -15,7 +15,8 @@ static const char *mark_axes(const int64_t *axes, int count, int rank, bool mark
 
 static octet_status check_axes(octet_context *ctx, const oct_node *node, const oct_value *axes) {
   if (!axes) return OCTET_OK;
-  if (axes->dtype != OCT_DTYPE_NONE && axes->dtype != OCT_I64) return oct_infer_fail(ctx, node, "the axes '%s' are %s; they must be i64", axes->name, oct_dtype_name(axes->dtype));
+  if (axes->dtype != OCT_DTYPE_NONE && axes->dtype != OCT_I64)
+    return oct_infer_fail(ctx, node, "the axes '%s' are %s; they must be i64", axes->name, oct_dtype_name(axes->dtype));
   if (axes->has_shape && (axes->shape.rank > 1 || oct_shape_count(&axes->shape) > OCT_MAX_RANK))
     return oct_infer_fail(ctx, node, "the axes '%s' must be a list of at most %d numbers", axes->name, OCT_MAX_RANK);
   return OCTET_OK;
@@ -37,7 +38,8 @@ static octet_status infer_squeeze(octet_context *ctx, oct_node *node) {
   oct_shape out = {0};
   for (int i = 0; i < x->shape.rank; i++) {
     int64_t dim = x->shape.dim[i];
-    if (marked[i] && dim != 1 && dim != OCT_DIM_UNKNOWN) return oct_infer_fail(ctx, node, "dim %d of %s is not 1", i, oct_shape_text(&x->shape, text));
+    if (marked[i] && dim != 1 && dim != OCT_DIM_UNKNOWN)
+      return oct_infer_fail(ctx, node, "dim %d of %s is not 1", i, oct_shape_text(&x->shape, text));
     if (axes ? !marked[i] : dim != 1) out.dim[out.rank++] = dim;
   }
   oct_infer_set(node->outputs[0], x->dtype, &out);
@@ -72,8 +74,12 @@ static octet_status import_attribute_form(oct_importer *importer, const oct_fore
   OCT_TRY(oct_import_attributes(importer, foreign, node, ignore));
   return oct_import_finish(importer, foreign, node);
 }
-static octet_status import_squeeze(oct_importer *importer, const oct_foreign_node *foreign) { return import_attribute_form(importer, foreign, "squeeze"); }
-static octet_status import_unsqueeze(oct_importer *importer, const oct_foreign_node *foreign) { return import_attribute_form(importer, foreign, "unsqueeze"); }
+static octet_status import_squeeze(oct_importer *importer, const oct_foreign_node *foreign) {
+  return import_attribute_form(importer, foreign, "squeeze");
+}
+static octet_status import_unsqueeze(oct_importer *importer, const oct_foreign_node *foreign) {
+  return import_attribute_form(importer, foreign, "unsqueeze");
+}
 
 static const oct_import_row squeeze_imports[] = {
     {"onnx", "Squeeze", 1, 12, import_squeeze},

@@ -28,14 +28,16 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
     oct_infer_set(node->outputs[0], x->dtype, NULL);
     return OCTET_OK;
   }
-  if (!permutation(node, x->shape.rank, perm)) return oct_infer_fail(ctx, node, "perm is no permutation of the input's %d dims", x->shape.rank);
+  if (!permutation(node, x->shape.rank, perm))
+    return oct_infer_fail(ctx, node, "perm is no permutation of the input's %d dims", x->shape.rank);
   oct_shape out = {.rank = x->shape.rank};
   for (int i = 0; i < out.rank; i++) out.dim[i] = x->shape.dim[perm[i]];
   oct_infer_set(node->outputs[0], x->dtype, &out);
   return OCTET_OK;
 }
 
-static oct_copy make_copy(const oct_node *node, const oct_shape *out, const int64_t in_stride[OCT_MAX_RANK], const int64_t out_stride[OCT_MAX_RANK]) {
+static oct_copy make_copy(const oct_node *node, const oct_shape *out, const int64_t in_stride[OCT_MAX_RANK],
+                          const int64_t out_stride[OCT_MAX_RANK]) {
   int perm[OCT_MAX_RANK];
   int64_t permuted[OCT_MAX_RANK] = {0};
   if (permutation(node, out->rank, perm))
@@ -71,8 +73,13 @@ static const oct_attribute_spec attributes[] = {
 static const oct_import_row imports[] = {{"onnx", "Transpose", 1, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row exports[] = {{"onnx", "Transpose", NULL}, {NULL, NULL, NULL}};
 static const char *const cases[] = {
-    "in=f32[3,5]", "in=f32[2,3,4,5] attr:perm=0,2,3,1", "in=f32[2,5,7,3] attr:perm=0,3,1,2", "in=f32[1,12,33,64] attr:perm=0,2,1,3", "in=u8[65,67]",
-    "in=i64[2,3,4] attr:perm=2,0,1", NULL,
+    "in=f32[3,5]",
+    "in=f32[2,3,4,5] attr:perm=0,2,3,1",
+    "in=f32[2,5,7,3] attr:perm=0,3,1,2",
+    "in=f32[1,12,33,64] attr:perm=0,2,1,3",
+    "in=u8[65,67]",
+    "in=i64[2,3,4] attr:perm=2,0,1",
+    NULL,
 };
 
 const oct_op oct_op_transpose = {
@@ -87,6 +94,7 @@ const oct_op oct_op_transpose = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
+    .per_sample = oct_per_sample_permutation,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_SAME},
     .imports = imports,
     .exports = exports,

@@ -4,21 +4,20 @@
 
 #define WINDOW_LARGEST ((int64_t)1 << 40)
 
-static const char *read_list(const oct_node *node, const char *name, int rank, int64_t low, int64_t fallback, int64_t *out) {
+/* `rank` numbers from `low` to INT32_MAX; without the attribute `fallback` each. */
+static bool read_list(const oct_node *node, const char *name, int rank, int64_t low, int64_t fallback, int64_t *out) {
   size_t count = 0;
   const int64_t *list = oct_node_ints(node, name, &count);
   for (int i = 0; i < rank; i++) {
     out[i] = i < (int)count ? list[i] : fallback;
-    if (out[i] < low || out[i] > INT32_MAX) return "an attribute is out of range";
+    if (out[i] < low || out[i] > INT32_MAX) return false;
   }
-  if (count != 0 && count != (size_t)rank) return "an attribute list does not have one number per spatial axis";
-  return NULL;
+  return count == 0 || count == (size_t)rank;
 }
 
 static const char *read_pads(const oct_node *node, oct_window *w) {
   int64_t pads[2 * OCT_WINDOW_MAX];
-  const char *why = read_list(node, "pads", 2 * w->rank, 0, 0, pads);
-  if (why) return "pads must be two non-negative numbers per spatial axis";
+  if (!read_list(node, "pads", 2 * w->rank, 0, 0, pads)) return "pads must be two non-negative numbers per spatial axis";
   for (int i = 0; i < w->rank; i++) w->before[i] = pads[i], w->after[i] = pads[w->rank + i];
   return NULL;
 }
@@ -48,9 +47,9 @@ const char *oct_window_make(const oct_node *node, const oct_shape *in, const int
   *axis = -1;
   w->rank = in->rank - 2;
   if (w->rank < 1) return "the input must have rank 3 or more: [N,C,spatial...]";
-  const char *why = read_list(node, "strides", w->rank, 1, 1, w->stride);
-  if (!why) why = read_list(node, "dilations", w->rank, 1, 1, w->dilation);
-  if (!why) why = read_pads(node, w);
+  if (!read_list(node, "strides", w->rank, 1, 1, w->stride)) return "strides must be one positive number per spatial axis";
+  if (!read_list(node, "dilations", w->rank, 1, 1, w->dilation)) return "dilations must be one positive number per spatial axis";
+  const char *why = read_pads(node, w);
   if (why) return why;
   const char *mode = oct_node_string(node, "auto_pad");
   bool upper = strcmp(mode, "SAME_UPPER") == 0, same = upper || strcmp(mode, "SAME_LOWER") == 0, valid = strcmp(mode, "VALID") == 0;

@@ -8,25 +8,28 @@
 #define OCT_WINDOW_MAX (OCT_MAX_RANK - 2)
 
 typedef struct oct_window {
-  int rank; /* spatial axes */
+  int rank;                                        /* spatial axes */
   int64_t in[OCT_WINDOW_MAX], out[OCT_WINDOW_MAX]; /* OCT_DIM_UNKNOWN where not known yet */
   int64_t kernel[OCT_WINDOW_MAX], stride[OCT_WINDOW_MAX], dilation[OCT_WINDOW_MAX];
   int64_t before[OCT_WINDOW_MAX], after[OCT_WINDOW_MAX]; /* padding; 0 where auto_pad and the size is unknown */
 } oct_window;
 
 /* Attribute rows that every window operator has. */
-#define OCT_WINDOW_ATTRIBUTES                                                                                                    \
-  {"auto_pad", OCT_ATTRIBUTE_STRING, false, "NOTSET", 0, 0, "NOTSET, SAME_UPPER, SAME_LOWER or VALID"},                          \
-      {"dilations", OCT_ATTRIBUTE_INTS, false, "", 1, INT32_MAX, "distance of kernel elements per spatial axis, default 1"},     \
-      {"pads", OCT_ATTRIBUTE_INTS, false, "", 0, INT32_MAX, "begin of each spatial axis, then end of each, default 0"},          \
-      {"strides", OCT_ATTRIBUTE_INTS, false, "", 1, INT32_MAX, "step per spatial axis, default 1"}
+#define OCT_WINDOW_ATTRIBUTES                                                                                                \
+  {"auto_pad", OCT_ATTRIBUTE_STRING, false, "NOTSET", 0, 0, "NOTSET, SAME_UPPER, SAME_LOWER or VALID"},                      \
+      {"dilations", OCT_ATTRIBUTE_INTS, false, "", 1, INT32_MAX, "distance of kernel elements per spatial axis, default 1"}, \
+      {"pads", OCT_ATTRIBUTE_INTS, false, "", 0, INT32_MAX, "begin of each spatial axis, then end of each, default 0"}, {    \
+    "strides", OCT_ATTRIBUTE_INTS, false, "", 1, INT32_MAX, "step per spatial axis, default 1"                               \
+  }
 
 /* Fills the window of `node` for input shape `in` ([N,C,spatial...]) and kernel sizes (one per spatial axis, may hold unknown dims).
  * Returns NULL, or the broken rule in words with the spatial axis (or -1) in *axis. */
-const char *oct_window_make(const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode, oct_window *window, int *axis);
+const char *oct_window_make(const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode, oct_window *window,
+                            int *axis);
 
 /* The same for infer(): a broken rule is a failure that names axis and sizes. */
-octet_status oct_window_infer(octet_context *ctx, const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode, oct_window *window);
+octet_status oct_window_infer(octet_context *ctx, const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode,
+                              oct_window *window);
 
 /* Kernel sizes from the attribute kernel_shape (pools): copies up to OCT_WINDOW_MAX, returns the count given. */
 int oct_window_kernel_attribute(const oct_node *node, int64_t kernel[OCT_WINDOW_MAX]);

@@ -10,7 +10,8 @@
 
 static octet_status check_not_quantized(octet_context *ctx, const oct_graph *g) {
   for (size_t i = 0; i < g->n_values; i++)
-    if (g->values[i]->quant) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "the graph is quantized already: \"%s\" carries parameters", g->values[i]->name);
+    if (g->values[i]->quant)
+      return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "the graph is quantized already: \"%s\" carries parameters", g->values[i]->name);
   return OCTET_OK;
 }
 
@@ -33,7 +34,8 @@ static octet_status absorb_factors(octet_context *ctx, oct_graph *g, oct_node *n
     OCT_TRY(scaled_constant(ctx, g, node->inputs[1], alpha->f, &node->inputs[1]));
     oct_node_clear_attribute(node, "alpha");
   }
-  if (node->n_inputs > 2 && beta && beta->type == OCT_ATTRIBUTE_FLOAT && beta->f != 1 && beta->f != 0 && is_float_constant(node->inputs[2])) {
+  if (node->n_inputs > 2 && beta && beta->type == OCT_ATTRIBUTE_FLOAT && beta->f != 1 && beta->f != 0 &&
+      is_float_constant(node->inputs[2])) {
     OCT_TRY(scaled_constant(ctx, g, node->inputs[2], beta->f, &node->inputs[2]));
     oct_node_clear_attribute(node, "beta");
   }

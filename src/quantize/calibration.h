@@ -22,10 +22,10 @@ typedef struct oct_node_choice {
 } oct_node_choice;
 
 typedef struct oct_value_choice {
-  const char *blocked; /* why it must not be rounded; NULL: it may */
-  bool inside;         /* interior of a fused step: never stored */
-  bool needed;         /* an integer step wants it in 8 bits: it will carry parameters (decided by oct_scheme_decide()) */
-  bool watched;        /* its range is of interest for a decision */
+  const char *blocked;            /* why it must not be rounded; NULL: it may */
+  bool inside;                    /* interior of a fused step: never stored */
+  bool needed;                    /* an integer step wants it in 8 bits: it will carry parameters (decided by oct_scheme_decide()) */
+  bool watched;                   /* its range is of interest for a decision */
   bool has_scale, has_zero_point; /* given by hand */
   float scale;
   int32_t zero_point;
@@ -80,7 +80,7 @@ oct_parameters oct_parameters_of(oct_range range, bool symmetric);
 
 typedef struct oct_conversion {
   oct_calibration *calibration;
-  oct_graph *graph; /* the quantized one in the making */
+  oct_graph *graph;           /* the quantized one in the making */
   oct_parameters *parameters; /* by value id of calibration->graph */
   oct_quantize_report *report;
   oct_layer_report *layers; /* by node id; name NULL: no layer of its own */
@@ -101,7 +101,8 @@ octet_status oct_realize_weight_modes(oct_conversion *conversion);
 octet_status oct_verdict(oct_conversion *conversion, bool *changed);
 
 /* report.c */
-octet_status oct_report_warn(octet_context *ctx, oct_quantize_report *report, const char *format, ...) __attribute__((format(printf, 3, 4)));
+octet_status oct_report_warn(octet_context *ctx, oct_quantize_report *report, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 octet_status oct_report_begin(oct_conversion *conversion);
 octet_status oct_report_finish(oct_conversion *conversion);
 
@@ -110,20 +111,20 @@ typedef struct oct_weight_form {
   oct_tensor *tensor; /* i8 */
   int axis;           /* -1: per tensor */
   int64_t count;
-  float *scale;       /* count, in a region */
+  float *scale; /* count, in a region */
   double sqnr_db;
 } oct_weight_form;
 
 /* `smallest`: per channel (of `channels`), the least scale that a bias allows, or NULL. */
-octet_status oct_weight_quantize(octet_context *ctx, oct_region *region, const oct_value *weight, int axis, bool per_tensor, const float *smallest,
-                                 oct_weight_form *out);
+octet_status oct_weight_quantize(octet_context *ctx, oct_region *region, const oct_value *weight, int axis, bool per_tensor,
+                                 const float *smallest, oct_weight_form *out);
 /* Sum of |q| of a channel. */
 int64_t oct_weight_magnitude(const oct_weight_form *form, int axis, int64_t channel);
 /* OCTET_DATA, naming the value, when a float constant holds NaN or infinity. */
 octet_status oct_check_finite(octet_context *ctx, const oct_value *constant);
-/* Puts the form into the graph: on `weight` itself when all its uses are among `nodes` (input `input` of each), else on a new constant which these
- * uses get instead. */
-octet_status oct_weight_install(octet_context *ctx, oct_graph *graph, oct_value *weight, const oct_weight_form *form, oct_node *const *nodes, size_t n_nodes,
-                                bool in_place, oct_value **out);
+/* Puts the form into the graph: on `weight` itself when all its uses are among `nodes` (input `input` of each), else on a new constant
+ * which these uses get instead. */
+octet_status oct_weight_install(octet_context *ctx, oct_graph *graph, oct_value *weight, const oct_weight_form *form,
+                                oct_node *const *nodes, size_t n_nodes, bool in_place, oct_value **out);
 
 #endif

@@ -1,5 +1,5 @@
-/* Float against quantized: both graphs are run on the same samples, and every layer of the quantized graph once more alone, fed with the float
- * graph's values.
+/* Float against quantized: both graphs are run on the same samples, and every layer of the quantized graph once more alone, fed with the
+ * float graph's values.
  * SPDX-License-Identifier: MIT */
 #include "quantize/compare.h"
 
@@ -8,6 +8,10 @@
 void oct_error_add(oct_error_sums *sums, const float *reference, const float *value, size_t count) {
   for (size_t i = 0; i < count; i++) {
     double r = (double)reference[i], d = (double)value[i] - r;
+    if (!isfinite(d)) { /* one of them is not finite; two NaNs, or two equal infinities, agree */
+      sums->not_finite += !(isnan(reference[i]) ? isnan(value[i]) : reference[i] == value[i]);
+      continue;
+    }
     sums->signal += r * r;
     sums->noise += d * d;
     if (fabs(d) > sums->max_error) sums->max_error = fabs(d);
@@ -17,6 +21,7 @@ void oct_error_add(oct_error_sums *sums, const float *reference, const float *va
 
 double oct_error_sqnr(const oct_error_sums *sums) {
   if (sums->count == 0) return NAN;
+  if (sums->not_finite) return -INFINITY;
   return sums->noise > 0 ? 10 * log10(sums->signal / sums->noise) : sums->noise == 0 ? INFINITY : NAN;
 }
 
@@ -60,9 +65,11 @@ static octet_status make_probes(oct_comparison *k) {
 static octet_status check_interfaces(oct_comparison *k) {
   oct_graph *r = k->reference, *q = k->quantized;
   if (r->n_outputs != q->n_outputs)
-    return oct_fail(k->ctx, OCTET_INVALID_ARGUMENT, "compare: the float graph has %zu outputs, the quantized one has %zu", r->n_outputs, q->n_outputs);
+    return oct_fail(k->ctx, OCTET_INVALID_ARGUMENT, "compare: the float graph has %zu outputs, the quantized one has %zu", r->n_outputs,
+                    q->n_outputs);
   for (size_t i = 0; i < q->n_inputs; i++)
-    if (!oct_graph_find(r, q->inputs[i]->name)) return oct_fail(k->ctx, OCTET_INVALID_ARGUMENT, "compare: the float graph has no input \"%s\"", q->inputs[i]->name);
+    if (!oct_graph_find(r, q->inputs[i]->name))
+      return oct_fail(k->ctx, OCTET_INVALID_ARGUMENT, "compare: the float graph has no input \"%s\"", q->inputs[i]->name);
   k->n_outputs = r->n_outputs;
   k->outputs = oct_alloc(k->ctx, k->n_outputs + 1, sizeof *k->outputs);
   k->outside = oct_alloc(k->ctx, 2 * q->n_inputs + 2, sizeof *k->outside);
@@ -90,7 +97,8 @@ static octet_status start(oct_comparison *k, const oct_graph *reference, const o
 
 static size_t count_outside(const oct_quant *q, const float *x, size_t count) {
   int low = q->dtype == OCT_I8 ? -128 : 0;
-  float scale = q->scale[0], from = ((float)(low - q->zero_point[0]) - 0.5f) * scale, to = ((float)(low + 255 - q->zero_point[0]) + 0.5f) * scale;
+  float scale = q->scale[0], from = ((float)(low - q->zero_point[0]) - 0.5f) * scale,
+        to = ((float)(low + 255 - q->zero_point[0]) + 0.5f) * scale;
   size_t outside = 0;
   for (size_t i = 0; i < count; i++) outside += !(x[i] >= from && x[i] <= to);
   return outside;
@@ -108,13 +116,15 @@ static size_t feed_cut(const oct_comparison *k, const oct_probe_run *run, oct_te
       for (size_t v = 0; v < run->count; v++) {
         const oct_probed_value *p = &run->values[v];
         if (!p->data || strlen(p->name) != length - suffix || strncmp(p->name, name, length - suffix) != 0) continue;
-        *t = (oct_tensor){.dtype = OCT_F32, .shape = p->shape, .data = (void *)(uintptr_t)p->data, .bytes = p->elements * sizeof(float), .references = 1};
+        *t = (oct_tensor){
+            .dtype = OCT_F32, .shape = p->shape, .data = (void *)(uintptr_t)p->data, .bytes = p->elements * sizeof(float), .references = 1};
       }
     } else {
       for (size_t v = 0; v < oct_session_inputs(run->session); v++) {
         oct_session_port port = oct_session_input(run->session, v);
         if (strcmp(port.value->name, name) == 0)
-          *t = (oct_tensor){.dtype = port.value->dtype, .shape = port.value->shape, .data = port.data, .bytes = port.bytes, .references = 1};
+          *t =
+              (oct_tensor){.dtype = port.value->dtype, .shape = port.value->shape, .data = port.data, .bytes = port.bytes, .references = 1};
       }
     }
     if (!t->data) continue;
@@ -145,7 +155,8 @@ static octet_status run_cut(oct_comparison *k, const oct_probe_run *reference) {
   return status;
 }
 
-static octet_status compare_piece(oct_comparison *k, const oct_named_tensor *inputs, size_t count, const oct_probe_pieces *pieces, size_t begin, size_t n) {
+static octet_status compare_piece(oct_comparison *k, const oct_named_tensor *inputs, size_t count, const oct_probe_pieces *pieces,
+                                  size_t begin, size_t n) {
   oct_probe_run r, q;
   OCT_TRY(oct_probe_run_piece(k->reference_probe, inputs, count, pieces, begin, n, &r));
   OCT_TRY(oct_probe_run_piece(k->quantized_probe, inputs, count, pieces, begin, n, &q));
@@ -154,7 +165,8 @@ static octet_status compare_piece(oct_comparison *k, const oct_named_tensor *inp
     const oct_probed_value *a = &r.values[i], *b = &q.values[i];
     if (!a->data || !b->data || a->elements != b->elements) continue;
     oct_error_add(&layer->along, a->data, b->data, a->elements);
-    if (oct_quant_is_8bit(layer->result->quant)) layer->clipped += count_outside(layer->result->quant, a->data, a->elements), layer->seen += a->elements;
+    if (oct_quant_is_8bit(layer->result->quant))
+      layer->clipped += count_outside(layer->result->quant, a->data, a->elements), layer->seen += a->elements;
   }
   for (size_t i = 0; i < k->n_outputs; i++) {
     const oct_probed_value *a = &r.values[r.count + i], *b = &q.values[q.count + i];
@@ -200,7 +212,8 @@ static void release(oct_comparison *k) {
   oct_graph_destroy(k->cut);
 }
 
-octet_status oct_compare(octet_context *ctx, const oct_graph *reference, const oct_graph *quantized, oct_batch_fn batches, void *user, oct_compare_report *report) {
+octet_status oct_compare(octet_context *ctx, const oct_graph *reference, const oct_graph *quantized, oct_batch_fn batches, void *user,
+                         oct_compare_report *report) {
   oct_comparison k = {.ctx = ctx, .report = report};
   octet_status status = start(&k, reference, quantized);
   if (status == OCTET_OK) status = run_all(&k, batches, user);

@@ -1,4 +1,5 @@
-/* The report of a comparison: sums become decibels, layers get their types and reasons from the planner, and what looks wrong is said by name.
+/* The report of a comparison: sums become decibels, layers get their types and reasons from the planner, and what looks wrong is said by
+ * name.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -6,6 +7,8 @@
 
 #define NOTABLE_CLIPPING 0.001
 #define BAD_LAYER_DB 30.0 /* below, a layer alone loses enough to look for a cause */
+#define BAD_SPREAD 8.0    /* one weight scale for channels that differ as many times leaves the narrowest 16 steps each way */
+#define LOST_SPREAD 32.0  /* 4 steps: that channel is lost, however little it weighs in the layer's ratio */
 
 static octet_status warn(oct_comparison *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static octet_status warn(oct_comparison *k, const char *format, ...) {
@@ -31,7 +34,8 @@ static const oct_node_report *planned(const oct_session *s, const char *name) {
 
 static bool is_half(const oct_value *v) {
   const oct_node *cast = v->producer;
-  return oct_constant_of(v) ? v->tensor->dtype == OCT_F16 : cast && cast->n_inputs == 1 && oct_constant_of(cast->inputs[0]) && cast->inputs[0]->tensor->dtype == OCT_F16;
+  return oct_constant_of(v) ? v->tensor->dtype == OCT_F16
+                            : cast && cast->n_inputs == 1 && oct_constant_of(cast->inputs[0]) && cast->inputs[0]->tensor->dtype == OCT_F16;
 }
 
 static const char *type_of(const oct_node *node, const oct_node_report *r) {
@@ -98,9 +102,10 @@ static double channel_spread(const oct_node *node) {
 
 static octet_status judge_layer(oct_comparison *k, const oct_compare_layer *layer, const oct_node *node) {
   if (layer->clipped > NOTABLE_CLIPPING)
-    OCT_TRY(warn(k, "\"%s\" (%s): %.3g %% of its results lie outside its 8-bit range and are clipped", layer->name, layer->op, 100 * layer->clipped));
-  double spread = strcmp(layer->type, "int8") == 0 && layer->sqnr_alone_db < BAD_LAYER_DB ? channel_spread(node) : 1;
-  if (spread >= 8)
+    OCT_TRY(warn(k, "\"%s\" (%s): %.3g %% of its results lie outside its 8-bit range and are clipped", layer->name, layer->op,
+                 100 * layer->clipped));
+  double spread = strcmp(layer->type, "int8") == 0 ? channel_spread(node) : 1;
+  if (spread >= (layer->sqnr_alone_db < BAD_LAYER_DB ? BAD_SPREAD : LOST_SPREAD))
     return warn(k, "\"%s\" (%s): %.1f dB alone; the cause is one weight scale per tensor for channels that differ more than %.3g times: use a scale per channel",
                 layer->name, layer->op, layer->sqnr_alone_db, spread);
   return OCTET_OK;
@@ -117,7 +122,8 @@ static octet_status fill_layer(oct_comparison *k, const oct_session *s, size_t i
   const oct_compared_layer *from = &k->layers[i];
   oct_compare_layer *to = &k->report->layers[i];
   const oct_node_report *planner = planned(s, from->node->name);
-  *to = (oct_compare_layer){.op = from->node->op->name, .type = type_of(from->node, planner), .sqnr_db = oct_error_sqnr(&from->along), .clipped = NAN};
+  *to = (oct_compare_layer){
+      .op = from->node->op->name, .type = type_of(from->node, planner), .sqnr_db = oct_error_sqnr(&from->along), .clipped = NAN};
   bool is_float = strcmp(to->type, "float") == 0;
   to->sqnr_alone_db = is_float ? NAN : oct_error_sqnr(&from->alone);
   if (from->seen) to->clipped = (double)from->clipped / (double)from->seen;
@@ -133,6 +139,9 @@ static octet_status fill_outputs_and_inputs(oct_comparison *k) {
     OCT_TRY(copy_text(k, k->reference->outputs[i]->name, &r->outputs[i].name));
     r->outputs[i].sqnr_db = oct_error_sqnr(&k->outputs[i]);
     r->outputs[i].max_error = k->outputs[i].max_error;
+    if (k->outputs[i].not_finite)
+      OCT_TRY(warn(k, "output \"%s\": %zu of %zu elements are NaN or infinite in one model and not so in the other", r->outputs[i].name, k->outputs[i].not_finite,
+                   k->outputs[i].count));
   }
   for (size_t i = 0; i < k->quantized->n_inputs; i++) {
     const oct_value *v = k->quantized->inputs[i];
@@ -142,8 +151,10 @@ static octet_status fill_outputs_and_inputs(oct_comparison *k) {
     OCT_TRY(copy_text(k, v->name, &in->name));
     int low = v->quant->dtype == OCT_I8 ? -128 : 0;
     if (in->outside > NOTABLE_CLIPPING)
-      OCT_TRY(warn(k, "input \"%s\": %.3g %% of its values lie outside the range it was calibrated for, [%g, %g]; is the preprocessing the same?", v->name, 100 * in->outside,
-                   (double)((float)(low - v->quant->zero_point[0]) * v->quant->scale[0]), (double)((float)(low + 255 - v->quant->zero_point[0]) * v->quant->scale[0])));
+      OCT_TRY(warn(
+          k, "input \"%s\": %.3g %% of its values lie outside the range it was calibrated for, [%g, %g]; is the preprocessing the same?",
+          v->name, 100 * in->outside, (double)((float)(low - v->quant->zero_point[0]) * v->quant->scale[0]),
+          (double)((float)(low + 255 - v->quant->zero_point[0]) * v->quant->scale[0])));
   }
   return OCTET_OK;
 }
@@ -157,6 +168,7 @@ octet_status oct_compare_finish(oct_comparison *k) {
   if (!r->layers || !r->outputs || !r->inputs) return OCTET_OUT_OF_MEMORY;
   oct_session_options options = oct_session_options_default();
   oct_session *s = NULL;
+  options.shapes = oct_probe_sample_shapes(k->quantized_probe, &options.n_shapes);
   octet_status status = oct_session_create(ctx, k->quantized, &options, &s);
   if (status == OCTET_OUT_OF_MEMORY) return status;
   status = OCTET_OK; /* without fixed shapes there is no plan to ask; the graph tells enough */

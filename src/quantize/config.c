@@ -48,7 +48,8 @@ static octet_status read_scale(const entry *e) {
 
 static octet_status read_zero_point(const entry *e) {
   json_int_t zero_point = json_integer_value(e->value);
-  if (!json_is_integer(e->value) || zero_point < 0 || zero_point > 255) return wrong(e, "must be a whole number from 0 to 255 (unsigned 8-bit)");
+  if (!json_is_integer(e->value) || zero_point < 0 || zero_point > 255)
+    return wrong(e, "must be a whole number from 0 to 255 (unsigned 8-bit)");
   e->setting->zero_point = (int32_t)zero_point;
   e->setting->has_zero_point = true;
   return OCTET_OK;
@@ -72,9 +73,12 @@ static octet_status read_keep_float(const entry *e) {
 static const struct {
   const char *key;
   octet_status (*read)(const entry *e);
-} readers[] = {{"mode", read_mode},   {"bits", read_bits},
-               {"observer", read_observer}, {"scale", read_scale},
-               {"zero_point", read_zero_point}, {"per_tensor", read_per_tensor},
+} readers[] = {{"mode", read_mode},
+               {"bits", read_bits},
+               {"observer", read_observer},
+               {"scale", read_scale},
+               {"zero_point", read_zero_point},
+               {"per_tensor", read_per_tensor},
                {"keep_float", read_keep_float}};
 
 static octet_status read_key(const entry *e) {
@@ -105,7 +109,8 @@ octet_status oct_quantize_config_parse(octet_context *ctx, const char *text, siz
   json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
   if (!root) return oct_fail(ctx, OCTET_FORMAT, "configuration: line %d, column %d: %s", error.line, error.column, error.text);
   octet_status status = OCTET_OK;
-  if (!json_is_object(root)) status = oct_fail(ctx, OCTET_INVALID_ARGUMENT, "configuration: the file must hold one object {\"LAYER\": {...}, ...}");
+  if (!json_is_object(root))
+    status = oct_fail(ctx, OCTET_INVALID_ARGUMENT, "configuration: the file must hold one object {\"LAYER\": {...}, ...}");
   const char *pattern;
   json_t *layer;
   if (status == OCTET_OK) {

@@ -1,6 +1,6 @@
 /* kl: the threshold whose clipped and coarsened distribution of magnitudes is closest to the observed one in Kullback-Leibler divergence,
- * as in S. Migacz, "8-bit Inference with TensorRT", GTC 2017: 2048 bins of magnitudes, 128 levels (256 where all values have one sign, since
- * then all 256 steps lie on that side).
+ * as in S. Migacz, "8-bit Inference with TensorRT", GTC 2017: 2048 bins of magnitudes, 128 levels (256 where all values have one sign,
+ * since then all 256 steps lie on that side).
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -9,8 +9,8 @@
 #define MAGNITUDE_BINS 2048
 #define CANDIDATE_STEP 16
 
-/* Counts of magnitudes, in bins of equal width up to the largest; a bin of the record that lies over several is shared out. Zeros are left out:
- * they are exact. */
+/* Counts of magnitudes, in bins of equal width up to the largest; a bin of the record that lies over several is shared out. Zeros are
+ * left out: they are exact. */
 static double spread_magnitudes(const oct_observer *o, double bins[MAGNITUDE_BINS]) {
   double reach = fmax(-(double)o->low, (double)o->high), total = 0, width = ldexp(1.0, o->exponent) / reach * MAGNITUDE_BINS;
   for (int i = 0; i < MAGNITUDE_BINS; i++) bins[i] = 0;
@@ -43,7 +43,8 @@ static double divergence(const double bins[MAGNITUDE_BINS], int n, int levels, d
       sum += p * log(p / q);
     }
   }
-  if (!(bins[n - 1] > 0) && total > kept) sum += (total - kept) / total * log((total - kept) / total / 1e-9); /* clipped mass where Q has none */
+  if (!(bins[n - 1] > 0) && total > kept)
+    sum += (total - kept) / total * log((total - kept) / total / 1e-9); /* clipped mass where Q has none */
   return sum;
 }
 

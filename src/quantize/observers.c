@@ -64,8 +64,10 @@ static extremes find_extremes(const float *x, size_t n) {
 static octet_status not_finite(octet_context *ctx, const char *name, const float *data, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (!isfinite(data[i]))
-      return oct_fail(ctx, OCTET_DATA, "calibration: \"%s\" holds %s at element %zu; a range needs finite values (remove the sample, or keep the layer float)", name,
-                      isnan(data[i]) ? "NaN" : "an infinity", i);
+      return oct_fail(
+          ctx, OCTET_DATA,
+          "calibration: \"%s\" holds %s at element %zu; a range needs finite values (remove the sample, or keep the layer float)", name,
+          isnan(data[i]) ? "NaN" : "an infinity", i);
   return OCTET_OK;
 }
 
@@ -126,8 +128,8 @@ static void fill_bins(oct_observer *o, const float *x, size_t n) {
   o->zeros += zeros;
 }
 
-octet_status oct_observer_update(octet_context *ctx, oct_observer *o, const oct_observer_settings *settings, const char *name, const float *data,
-                                 size_t count, size_t samples) {
+octet_status oct_observer_update(octet_context *ctx, oct_observer *o, const oct_observer_settings *settings, const char *name,
+                                 const float *data, size_t count, size_t samples) {
   if (count == 0) return OCTET_OK;
   if (samples == 0 || count % samples != 0) samples = 1;
   size_t each = count / samples;

@@ -18,11 +18,12 @@ typedef enum oct_observer_kind {
 
 #define OCT_OBSERVER_BINS 4096
 
-/* Bin b holds the non-zero values in [(first + b) * 2^exponent, (first + b + 1) * 2^exponent). Bin widths are powers of two aligned at 0, so
- * that doubling the width merges whole bins: nothing is lost or smeared when the range grows. Zeros, exact in every 8-bit form, are apart. */
+/* Bin b holds the non-zero values in [(first + b) * 2^exponent, (first + b + 1) * 2^exponent). Bin widths are powers of two aligned at 0,
+ * so that doubling the width merges whole bins: nothing is lost or smeared when the range grows. Zeros, exact in every 8-bit form, are
+ * apart. */
 typedef struct oct_observer {
   uint64_t count, zeros;
-  float low, high;                 /* of all values; valid when count > 0 */
+  float low, high;                  /* of all values; valid when count > 0 */
   double average_low, average_high; /* moving average over samples */
   bool averaged;
   int exponent;
@@ -40,8 +41,8 @@ oct_observer_settings oct_observer_settings_default(void);
 
 /* Takes in `samples` samples of `count` / `samples` values each. OCTET_DATA, naming `name`, when a value is NaN or infinite; nothing is
  * taken in then. */
-octet_status oct_observer_update(octet_context *ctx, oct_observer *observer, const oct_observer_settings *settings, const char *name, const float *data,
-                                 size_t count, size_t samples);
+octet_status oct_observer_update(octet_context *ctx, oct_observer *observer, const oct_observer_settings *settings, const char *name,
+                                 const float *data, size_t count, size_t samples);
 
 typedef struct oct_range {
   double low, high; /* low <= 0 <= high */
@@ -70,7 +71,9 @@ oct_range oct_observer_kl(const oct_observer *observer, const oct_observer_setti
 oct_range oct_observer_mse(const oct_observer *observer, const oct_observer_settings *settings, bool symmetric);
 
 /* For the rules: edges of a bin, and the mean squared error of an 8-bit form (sum over values, zeros included, divided by the count). */
-static inline double oct_observer_edge(const oct_observer *o, int64_t bin) { return __builtin_ldexp((double)(o->first + bin), o->exponent); }
+static inline double oct_observer_edge(const oct_observer *o, int64_t bin) {
+  return __builtin_ldexp((double)(o->first + bin), o->exponent);
+}
 double oct_observer_error(const oct_observer *observer, oct_range range);
 
 #endif

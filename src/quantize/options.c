@@ -2,8 +2,11 @@
  * SPDX-License-Identifier: MIT */
 #include "quantize/calibration.h"
 
-static const char *const mode_names[] = {[OCT_MODE_INT8] = "int8", [OCT_MODE_DYNAMIC] = "dynamic", [OCT_MODE_WEIGHT_ONLY] = "weight-only",
-                                         [OCT_MODE_FP16] = "fp16", [OCT_MODE_FLOAT] = "float"};
+static const char *const mode_names[] = {[OCT_MODE_INT8] = "int8",
+                                         [OCT_MODE_DYNAMIC] = "dynamic",
+                                         [OCT_MODE_WEIGHT_ONLY] = "weight-only",
+                                         [OCT_MODE_FP16] = "fp16",
+                                         [OCT_MODE_FLOAT] = "float"};
 
 bool oct_quantize_mode_parse(const char *name, oct_quantize_mode *mode) {
   for (size_t i = 0; i < sizeof mode_names / sizeof *mode_names; i++) {
@@ -61,7 +64,8 @@ static octet_status keep_float(oct_calibration *c, const char *name) {
   }
   if (found) return OCTET_OK;
   oct_value *value = oct_graph_find(c->graph, name);
-  if (!value) return oct_fail(c->ctx, OCTET_INVALID_ARGUMENT, "keep-float: the graph has no node or value \"%s\" (after folding and fusing)", name);
+  if (!value)
+    return oct_fail(c->ctx, OCTET_INVALID_ARGUMENT, "keep-float: the graph has no node or value \"%s\" (after folding and fusing)", name);
   c->values[value->id].blocked = "kept float by request";
   return OCTET_OK;
 }
@@ -102,7 +106,9 @@ static octet_status apply_setting(oct_calibration *c, const oct_layer_setting *s
     if (s->has_mode && s->mode == OCT_MODE_FLOAT) c->values[input->id].blocked = "kept float by request";
     found = true;
   }
-  if (!found) return oct_fail(c->ctx, OCTET_INVALID_ARGUMENT, "configuration: \"%s\" matches no layer, operator, value or input of the graph", s->pattern);
+  if (!found)
+    return oct_fail(c->ctx, OCTET_INVALID_ARGUMENT, "configuration: \"%s\" matches no layer, operator, value or input of the graph",
+                    s->pattern);
   return OCTET_OK;
 }
 

@@ -22,6 +22,7 @@ struct oct_probe {
   oct_probed_value *values;
   oct_packed_cache *cache;
   kept_session kept[KEPT_SESSIONS];
+  oct_named_shape *sample_shapes;
   int last;
   size_t sample_bytes; /* of the probed values, for one sample */
 };
@@ -55,6 +56,8 @@ static octet_status make(oct_probe *p, const oct_graph *graph, const char *const
   if (!p->values || !p->output_of) return OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; i < count; i++) OCT_TRY(add_output(p, i, names[i]));
   for (size_t i = 0; i < p->n_outputs; i++) p->values[count + i].name = p->graph->outputs[i]->name;
+  p->sample_shapes = oct_alloc(p->ctx, p->n_inputs + 1, sizeof *p->sample_shapes);
+  if (!p->sample_shapes) return OCTET_OUT_OF_MEMORY;
   for (int k = 0; k < KEPT_SESSIONS; k++) {
     p->kept[k].shapes = oct_alloc(p->ctx, p->n_inputs + 1, sizeof *p->kept[k].shapes);
     if (!p->kept[k].shapes) return OCTET_OUT_OF_MEMORY;
@@ -85,6 +88,7 @@ void oct_probe_destroy(oct_probe *p) {
   oct_packed_release(p->cache);
   oct_free(p->values);
   oct_free(p->output_of);
+  oct_free(p->sample_shapes);
   oct_graph_destroy(p->graph);
   oct_free(p);
 }
@@ -101,18 +105,22 @@ static octet_status check_tensor(oct_probe *p, const oct_value *input, const oct
   char want[OCT_SHAPE_TEXT], got[OCT_SHAPE_TEXT];
   if (!t) return oct_fail(p->ctx, OCTET_DATA, "the samples have no tensor for input \"%s\"", input->name);
   if (t->dtype != input->dtype)
-    return oct_fail(p->ctx, OCTET_DATA, "input \"%s\" takes %s, the samples are %s", input->name, oct_dtype_name(input->dtype), oct_dtype_name(t->dtype));
+    return oct_fail(p->ctx, OCTET_DATA, "input \"%s\" takes %s, the samples are %s", input->name, oct_dtype_name(input->dtype),
+                    oct_dtype_name(t->dtype));
   bool fits = !input->has_shape || input->shape.rank == t->shape.rank;
   for (int d = 1; input->has_shape && fits && d < t->shape.rank; d++)
     fits = input->shape.dim[d] == OCT_DIM_UNKNOWN || input->shape.dim[d] == t->shape.dim[d];
   if (!fits)
-    return oct_fail(p->ctx, OCTET_DATA, "input \"%s\" takes shape %s, the samples are %s", input->name, oct_shape_text(&input->shape, want), oct_shape_text(&t->shape, got));
+    return oct_fail(p->ctx, OCTET_DATA, "input \"%s\" takes shape %s, the samples are %s", input->name, oct_shape_text(&input->shape, want),
+                    oct_shape_text(&t->shape, got));
   int64_t elements = oct_shape_count(&t->shape);
-  if (elements < 1) return oct_fail(p->ctx, OCTET_DATA, "the samples for input \"%s\" are empty: %s", input->name, oct_shape_text(&t->shape, got));
+  if (elements < 1)
+    return oct_fail(p->ctx, OCTET_DATA, "the samples for input \"%s\" are empty: %s", input->name, oct_shape_text(&t->shape, got));
   for (int64_t i = 0; finite && oct_dtype_is_float(t->dtype) && i < elements; i++) {
     double x = t->dtype == OCT_F32 ? (double)((const float *)t->data)[i] : oct_get_f64(t->data, t->dtype, i);
     if (!isfinite(x))
-      return oct_fail(p->ctx, OCTET_DATA, "input \"%s\": the samples hold %s at element %lld", input->name, isnan(x) ? "NaN" : "an infinity", (long long)i);
+      return oct_fail(p->ctx, OCTET_DATA, "input \"%s\": the samples hold %s at element %lld", input->name,
+                      isnan(x) ? "NaN" : "an infinity", (long long)i);
   }
   return OCTET_OK;
 }
@@ -147,7 +155,8 @@ octet_status oct_probe_batch(oct_probe *p, const oct_named_tensor *inputs, size_
   if (as_declared) return OCTET_OK;
   if (batch > 0) {
     if (batch > common)
-      return oct_fail(p->ctx, OCTET_DATA, "the graph takes batches of %lld samples, only %lld are given", (long long)batch, (long long)common);
+      return oct_fail(p->ctx, OCTET_DATA, "the graph takes batches of %lld samples, only %lld are given", (long long)batch,
+                      (long long)common);
     out->piece = (size_t)batch;
     return OCTET_OK;
   }
@@ -194,7 +203,8 @@ static octet_status session_for(oct_probe *p, const oct_named_shape *shapes, oct
 }
 
 /* Where the piece would reach past the end of a fixed batch, it starts earlier. */
-static octet_status fill_inputs(oct_probe *p, oct_session *s, const oct_named_tensor *inputs, size_t count, const oct_probe_pieces *pieces, size_t begin, size_t n) {
+static octet_status fill_inputs(oct_probe *p, oct_session *s, const oct_named_tensor *inputs, size_t count, const oct_probe_pieces *pieces,
+                                size_t begin, size_t n) {
   for (size_t i = 0; i < oct_session_inputs(s); i++) {
     oct_session_port port = oct_session_input(s, i);
     const oct_tensor *t = tensor_for(p, port.value, inputs, count);
@@ -218,8 +228,8 @@ static oct_probed_value value_of(const oct_session *s, const char *name, size_t 
   return v;
 }
 
-octet_status oct_probe_run_piece(oct_probe *p, const oct_named_tensor *inputs, size_t count, const oct_probe_pieces *pieces, size_t begin, size_t n,
-                                 oct_probe_run *out) {
+octet_status oct_probe_run_piece(oct_probe *p, const oct_named_tensor *inputs, size_t count, const oct_probe_pieces *pieces, size_t begin,
+                                 size_t n, oct_probe_run *out) {
   oct_named_shape *shapes = oct_alloc(p->ctx, p->n_inputs + 1, sizeof *shapes);
   oct_session *s;
   if (!shapes) return OCTET_OUT_OF_MEMORY;
@@ -228,7 +238,8 @@ octet_status oct_probe_run_piece(oct_probe *p, const oct_named_tensor *inputs, s
   for (size_t i = 0; i < p->n_inputs; i++) {
     shapes[i].name = p->graph->inputs[i]->name;
     shapes[i].shape = tensor_for(p, p->graph->inputs[i], inputs, count)->shape;
-    if (pieces->total > 1 && shapes[i].shape.rank > 0 && shapes[i].shape.dim[0] == (int64_t)pieces->total) shapes[i].shape.dim[0] = (int64_t)length;
+    if (pieces->total > 1 && shapes[i].shape.rank > 0 && shapes[i].shape.dim[0] == (int64_t)pieces->total)
+      shapes[i].shape.dim[0] = (int64_t)length;
   }
   octet_status status = session_for(p, shapes, &s);
   oct_free(shapes);
@@ -239,4 +250,15 @@ octet_status oct_probe_run_piece(oct_probe *p, const oct_named_tensor *inputs, s
   for (size_t i = 0; i < p->n_outputs; i++) p->values[p->n_probed + i] = value_of(s, p->values[p->n_probed + i].name, i);
   *out = (oct_probe_run){.values = p->values, .count = p->n_probed, .outputs = p->n_outputs, .samples = length, .session = s};
   return OCTET_OK;
+}
+
+const oct_named_shape *oct_probe_sample_shapes(oct_probe *p, size_t *count) {
+  *count = 0;
+  if (!p || !p->kept[p->last].session) return NULL;
+  for (size_t i = 0; i < p->n_inputs; i++) {
+    p->sample_shapes[i] = p->kept[p->last].shapes[i];
+    if (declared_batch(p) == 0 && p->sample_shapes[i].shape.rank > 0) p->sample_shapes[i].shape.dim[0] = 1;
+  }
+  *count = p->n_inputs;
+  return p->sample_shapes;
 }

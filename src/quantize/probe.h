@@ -32,13 +32,16 @@ typedef struct oct_probe_pieces {
   size_t total, piece;
 } oct_probe_pieces;
 
-/* Checks the tensors against the graph's inputs (`finite`: floats must be finite). The piece is the declared batch size where the graph has one, else
- * what keeps memory small. Tensors without a common first dim are one sample. */
+/* Checks the tensors against the graph's inputs (`finite`: floats must be finite). The piece is the declared batch size where the graph
+ * has one, else what keeps memory small. Tensors without a common first dim are one sample. */
 octet_status oct_probe_batch(oct_probe *probe, const oct_named_tensor *inputs, size_t count, bool finite, oct_probe_pieces *out);
 /* Runs samples [begin, begin + n) of a checked batch. `out` is valid until the next run. */
-octet_status oct_probe_run_piece(oct_probe *probe, const oct_named_tensor *inputs, size_t count, const oct_probe_pieces *pieces, size_t begin, size_t n,
-                                 oct_probe_run *out);
+octet_status oct_probe_run_piece(oct_probe *probe, const oct_named_tensor *inputs, size_t count, const oct_probe_pieces *pieces,
+                                 size_t begin, size_t n, oct_probe_run *out);
 /* The first sample of the piece after `begin`, and how many samples it has; false when there is none. Start with *begin = 0, *n = 0. */
 bool oct_probe_next(const oct_probe_pieces *pieces, size_t *begin, size_t *n);
+
+/* Shapes of the last run's inputs for one sample, where the batch size is free: what to plan the graph with. NULL and 0 before any run. */
+const oct_named_shape *oct_probe_sample_shapes(oct_probe *probe, size_t *count);
 
 #endif

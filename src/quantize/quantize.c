@@ -65,8 +65,8 @@ static octet_status observe_all(octet_context *ctx, oct_calibration *c, oct_batc
   }
 }
 
-octet_status oct_quantize_graph(octet_context *ctx, const oct_graph *graph, const oct_quantize_options *options, oct_batch_fn batches, void *user, oct_graph **out,
-                          oct_quantize_report *report) {
+octet_status oct_quantize_graph(octet_context *ctx, const oct_graph *graph, const oct_quantize_options *options, oct_batch_fn batches,
+                                void *user, oct_graph **out, oct_quantize_report *report) {
   oct_calibration *c;
   *out = NULL;
   OCT_TRY(oct_quantize_prepare(ctx, graph, options, &c));

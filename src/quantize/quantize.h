@@ -63,7 +63,7 @@ typedef struct oct_quantize_options {
   oct_quantize_io io;
   const char *const *keep_float; /* names of nodes (else of values), n_keep_float of them */
   size_t n_keep_float;
-  const oct_quantize_config *config; /* or NULL; read by prepare only */
+  const oct_quantize_config *config;  /* or NULL; read by prepare only */
   const char *const *disabled_passes; /* as in oct_passes_run() */
 } oct_quantize_options;
 
@@ -74,14 +74,14 @@ oct_quantize_options oct_quantize_options_default(void);
 
 typedef struct oct_layer_report {
   const char *name, *op, *output; /* node, operator, value that holds the layer's result */
-  const char *type;    /* "int8", "dynamic", "weight-only", "float16", "float" */
-  const char *weights; /* "int8 per channel", "int8 per tensor", "float16"; NULL: none, or float */
-  const char *reason;  /* why it is float (or what the planner remarked); NULL: nothing to say */
-  bool island;         /* float, and an integer layer comes after it */
-  bool fused;          /* runs inside another layer's step */
-  size_t bytes;        /* weights + bias + parameters; what layers share counts at the first */
-  double weight_sqnr_db; /* of the weights' 8-bit form; NAN without */
-  double clipped;      /* share of the observed values outside the output's range; NAN when not observed */
+  const char *type;               /* "int8", "dynamic", "weight-only", "float16", "float" */
+  const char *weights;            /* "int8 per channel", "int8 per tensor", "float16"; NULL: none, or float */
+  const char *reason;             /* why it is float (or what the planner remarked); NULL: nothing to say */
+  bool island;                    /* float, and an integer layer comes after it */
+  bool fused;                     /* runs inside another layer's step */
+  size_t bytes;                   /* weights + bias + parameters; what layers share counts at the first */
+  double weight_sqnr_db;          /* of the weights' 8-bit form; NAN without */
+  double clipped;                 /* share of the observed values outside the output's range; NAN when not observed */
 } oct_layer_report;
 
 typedef struct oct_range_choice {
@@ -126,9 +126,9 @@ const oct_graph *oct_calibration_graph(const oct_calibration *calibration);
 /* Whether converting needs observations at all (static int8 does). */
 bool oct_calibration_wants_data(const oct_calibration *calibration);
 
-/* Runs the float graph on one batch and takes in what it shows. One tensor per graph input, by name (a NULL name where the graph has but one
- * input), of the input's dtype. Where the graph's batch size is free the tensors' first dim may be anything; else they are taken in pieces
- * of the declared size. Errors name the input or value: missing, wrong dtype or shape, empty, NaN or infinity. */
+/* Runs the float graph on one batch and takes in what it shows. One tensor per graph input, by name (a NULL name where the graph has but
+ * one input), of the input's dtype. Where the graph's batch size is free the tensors' first dim may be anything; else they are taken in
+ * pieces of the declared size. Errors name the input or value: missing, wrong dtype or shape, empty, NaN or infinity. */
 octet_status oct_calibration_observe(oct_calibration *calibration, const oct_named_tensor *inputs, size_t count);
 
 /* A new quantized graph; may be called again after more observations. `report` NULL: none wanted; else it must be zeroed or used, and is
@@ -139,8 +139,8 @@ octet_status oct_calibration_convert(oct_calibration *calibration, oct_graph **o
 typedef octet_status (*oct_batch_fn)(octet_context *ctx, void *user, size_t index, const oct_named_tensor **inputs, size_t *count);
 
 /* prepare, observe all batches, convert. `batches` may be NULL for modes that need no data. */
-octet_status oct_quantize_graph(octet_context *ctx, const oct_graph *graph, const oct_quantize_options *options, oct_batch_fn batches, void *user, oct_graph **out,
-                          oct_quantize_report *report);
+octet_status oct_quantize_graph(octet_context *ctx, const oct_graph *graph, const oct_quantize_options *options, oct_batch_fn batches,
+                                void *user, oct_graph **out, oct_quantize_report *report);
 
 /* ---- Comparison --------------------------------------------------------------------------------------------------- */
 
@@ -178,7 +178,8 @@ typedef struct oct_compare_report {
 } oct_compare_report;
 
 /* `reference` is the float graph as it was read (the passes are run on a copy). `report` must be zeroed; free it, also after a failure. */
-octet_status oct_compare(octet_context *ctx, const oct_graph *reference, const oct_graph *quantized, oct_batch_fn batches, void *user, oct_compare_report *report);
+octet_status oct_compare(octet_context *ctx, const oct_graph *reference, const oct_graph *quantized, oct_batch_fn batches, void *user,
+                         oct_compare_report *report);
 void oct_compare_report_free(oct_compare_report *report);
 
 #endif

@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: MIT */
 #include "quantize/calibration.h"
 
-#define UNUSABLE_RANGE 1e30      /* beyond, products with weights may leave float32 */
-#define TINY_RANGE 1e-12         /* below, a range is suspect and reported */
-#define DIFFERENT_RANGES 16.0    /* parts of a concatenation that differ more do not share a scale at a result of the graph */
+#define UNUSABLE_RANGE 1e30   /* beyond, products with weights may leave float32 */
+#define TINY_RANGE 1e-12      /* below, a range is suspect and reported */
+#define DIFFERENT_RANGES 16.0 /* parts of a concatenation that differ more do not share a scale at a result of the graph */
 
 oct_parameters oct_parameters_of(oct_range range, bool symmetric) {
   oct_parameters p = {.set = true, .scale = 1, .zero_point = symmetric ? 128 : 0};
@@ -22,28 +22,34 @@ oct_parameters oct_parameters_of(oct_range range, bool symmetric) {
 
 /* The value whose parameters `v` takes over: through integer nodes that keep their input's scale. */
 static const oct_value *source_of(const oct_calibration *c, const oct_value *v) {
-  while (v->producer && c->nodes[v->producer->id].integer && v->producer->op->quantization.output == OCT_OUTPUT_SAME && v->producer->inputs[0] &&
-         v->producer->inputs[0]->dtype == OCT_F32)
+  while (v->producer && c->nodes[v->producer->id].integer && v->producer->op->quantization.output == OCT_OUTPUT_SAME &&
+         v->producer->inputs[0] && v->producer->inputs[0]->dtype == OCT_F32)
     v = v->producer->inputs[0];
   return v;
 }
 
 static octet_status never_observed(const oct_calibration *c, const oct_value *v) {
   if (c->samples == 0)
-    return oct_fail(c->ctx, OCTET_DATA, "calibration: no samples were observed; static int8 needs some (\"%s\" and others have no range)", v->name);
-  return oct_fail(c->ctx, OCTET_DATA, "calibration: \"%s\" is needed in 8 bits, but no value of it was observed; give samples that reach it, or keep it float", v->name);
+    return oct_fail(c->ctx, OCTET_DATA, "calibration: no samples were observed; static int8 needs some (\"%s\" and others have no range)",
+                    v->name);
+  return oct_fail(c->ctx, OCTET_DATA,
+                  "calibration: \"%s\" is needed in 8 bits, but no value of it was observed; give samples that reach it, or keep it float",
+                  v->name);
 }
 
 /* ---- Suspect ranges ----------------------------------------------------------------------------------------------- */
 
 static octet_status judge_range(oct_conversion *k, const oct_value *v, const oct_observer *o, oct_range range) {
   octet_context *ctx = k->calibration->ctx;
-  if (o->low == 0 && o->high == 0) return oct_report_warn(ctx, k->report, "\"%s\": only zeros were observed; scale 1 is used, other values will be wrong", v->name);
+  if (o->low == 0 && o->high == 0)
+    return oct_report_warn(ctx, k->report, "\"%s\": only zeros were observed; scale 1 is used, other values will be wrong", v->name);
   if (o->low == o->high)
-    return oct_report_warn(ctx, k->report, "\"%s\": only the value %g was observed; the range [%g, %g] is used, other values will be clipped", v->name, (double)o->low,
-                           range.low, range.high);
+    return oct_report_warn(ctx, k->report,
+                           "\"%s\": only the value %g was observed; the range [%g, %g] is used, other values will be clipped", v->name,
+                           (double)o->low, range.low, range.high);
   if (range.high - range.low < TINY_RANGE)
-    return oct_report_warn(ctx, k->report, "\"%s\": the observed range [%g, %g] is tiny; check the calibration samples", v->name, range.low, range.high);
+    return oct_report_warn(ctx, k->report, "\"%s\": the observed range [%g, %g] is tiny; check the calibration samples", v->name, range.low,
+                           range.high);
   return OCTET_OK;
 }
 
@@ -53,7 +59,8 @@ static octet_status report_value(oct_conversion *k, const oct_value *v, oct_rang
   const oct_observer *o = c->values[v->id].observer;
   OCT_TRY(oct_grow(c->ctx, &r->values, &r->values_capacity, r->n_values + 1, sizeof *r->values));
   oct_value_report *entry = &r->values[r->n_values];
-  *entry = (oct_value_report){.name = oct_region_strdup(c->ctx, &r->region, v->name), .scale = p.scale, .zero_point = p.zero_point, .observer = source};
+  *entry = (oct_value_report){
+      .name = oct_region_strdup(c->ctx, &r->region, v->name), .scale = p.scale, .zero_point = p.zero_point, .observer = source};
   if (!entry->name) return OCTET_OUT_OF_MEMORY;
   r->n_values++;
   entry->chosen.range = range;
@@ -83,8 +90,8 @@ static oct_range content_range(const oct_tensor *t) {
   return range;
 }
 
-/* The extremes of a sample fall short of what the layer will meet, and differ from draw to draw. Each end is moved out to the next of eight steps
- * per octave, so that unseen data have some room and draws of one population mostly give the same scale. */
+/* The extremes of a sample fall short of what the layer will meet, and differ from draw to draw. Each end is moved out to the next of
+ * eight steps per octave, so that unseen data have some room and draws of one population mostly give the same scale. */
 static double next_step(double x) {
   int exponent;
   double mantissa = frexp(fabs(x), &exponent);
@@ -135,7 +142,8 @@ static octet_status choose_own(oct_conversion *k, const oct_value *v, bool *bloc
     if (range.high - range.low > UNUSABLE_RANGE) {
       *blocked = true;
       choice->blocked = "its range is too wide for 8 bits";
-      return oct_report_warn(c->ctx, k->report, "\"%s\" is kept float: its observed range [%g, %g] is too wide for 8 bits", v->name, range.low, range.high);
+      return oct_report_warn(c->ctx, k->report, "\"%s\" is kept float: its observed range [%g, %g] is too wide for 8 bits", v->name,
+                             range.low, range.high);
     }
     OCT_TRY(judge_range(k, v, choice->observer, range));
   }
@@ -197,9 +205,12 @@ static octet_status judge_join(oct_conversion *k, const oct_node *node, bool *ch
   oct_node_choice *choice = &c->nodes[node->id];
   double spread = spread_of(c, node);
   if (spread < DIFFERENT_RANGES || choice->by_request || choice->forced) return OCTET_OK;
-  choice->forced = oct_region_printf(c->ctx, &c->region, "the ranges of its inputs differ %.3g times: in one 8-bit scale the smaller would be lost", spread);
+  choice->forced = oct_region_printf(c->ctx, &c->region,
+                                     "the ranges of its inputs differ %.3g times: in one 8-bit scale the smaller would be lost", spread);
   if (!choice->forced) return OCTET_OUT_OF_MEMORY;
-  for (oct_value *v = node->outputs[0]; v; v = oct_use_count(&c->uses, v) == 1 && c->uses.uses[c->uses.first[v->id]].node ? c->uses.uses[c->uses.first[v->id]].node->outputs[0] : NULL)
+  for (oct_value *v = node->outputs[0]; v; v = oct_use_count(&c->uses, v) == 1 && c->uses.uses[c->uses.first[v->id]].node
+                                                   ? c->uses.uses[c->uses.first[v->id]].node->outputs[0]
+                                                   : NULL)
     c->values[v->id].blocked = "it joins results of very different ranges";
   *changed = true;
   return oct_report_warn(c->ctx, k->report, "\"%s\" (%s) is kept float: %s", node->name, node->op->name, choice->forced);

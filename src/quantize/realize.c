@@ -95,7 +95,8 @@ octet_status oct_realize_operands(oct_conversion *k) {
 octet_status oct_realize(oct_conversion *k) {
   oct_calibration *c = k->calibration;
   for (size_t i = 0; i < c->graph->n_values; i++)
-    if (c->values[i].needed && k->parameters[i].set) OCT_TRY(oct_set_parameters(c->ctx, k->graph, k->graph->values[i], k->parameters[i], false));
+    if (c->values[i].needed && k->parameters[i].set)
+      OCT_TRY(oct_set_parameters(c->ctx, k->graph, k->graph->values[i], k->parameters[i], false));
   OCT_TRY(oct_realize_weights(k));
   OCT_TRY(oct_realize_operands(k));
   OCT_TRY(oct_realize_weight_modes(k));

@@ -1,12 +1,13 @@
-/* Inputs and outputs as integers: a dequantize node after each input and a quantize node before each output. The values between carry the same
- * parameters, so that no rounding is added.
+/* Inputs and outputs as integers: a dequantize node after each input and a quantize node before each output. The values between carry the
+ * same parameters, so that no rounding is added.
  * SPDX-License-Identifier: MIT */
 #include "quantize/calibration.h"
 
 static octet_status parameter_constants(octet_context *ctx, oct_graph *graph, const char *name, const oct_quant *q, oct_value *out[2]) {
   const oct_shape scalar = {.rank = 0};
   oct_tensor *scale, *zero_point;
-  char *scale_name = oct_region_printf(ctx, &graph->region, "%s_scale", name), *zero_name = oct_region_printf(ctx, &graph->region, "%s_zero_point", name);
+  char *scale_name = oct_region_printf(ctx, &graph->region, "%s_scale", name),
+       *zero_name = oct_region_printf(ctx, &graph->region, "%s_zero_point", name);
   if (!scale_name || !zero_name) return OCTET_OUT_OF_MEMORY;
   OCT_TRY(oct_tensor_create(ctx, OCT_F32, &scalar, &scale));
   *(float *)scale->data = q->scale[0];
@@ -67,12 +68,14 @@ octet_status oct_realize_io(oct_conversion *k) {
   for (size_t i = 0; i < k->graph->n_inputs; i++) {
     const oct_value *v = k->graph->inputs[i];
     if (v->quant) OCT_TRY(integer_input(k, i, is_signed));
-    else if (v->dtype == OCT_F32) OCT_TRY(oct_report_warn(c->ctx, k->report, "input \"%s\" stays float: no integer layer reads it", v->name));
+    else if (v->dtype == OCT_F32)
+      OCT_TRY(oct_report_warn(c->ctx, k->report, "input \"%s\" stays float: no integer layer reads it", v->name));
   }
   for (size_t i = 0; i < k->graph->n_outputs; i++) {
     const oct_value *v = k->graph->outputs[i];
     if (v->quant && v->kind != OCT_CONSTANT) OCT_TRY(integer_output(k, i, is_signed));
-    else if (v->dtype == OCT_F32) OCT_TRY(oct_report_warn(c->ctx, k->report, "output \"%s\" stays float: no integer form of it was made", v->name));
+    else if (v->dtype == OCT_F32)
+      OCT_TRY(oct_report_warn(c->ctx, k->report, "output \"%s\" stays float: no integer form of it was made", v->name));
   }
   return OCTET_OK;
 }

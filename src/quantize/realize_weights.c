@@ -24,7 +24,8 @@ static bool becomes_int8(const oct_calibration *c, const oct_node *node) {
 static bool is_lookup(const oct_use *use) { return use->node && use->index == 0 && oct_node_has(use->node, OCT_TRAIT_MOVEMENT); }
 
 static bool same_weights(const oct_calibration *c, const oct_node *a, const oct_node *b) {
-  return becomes_int8(c, b) && a->inputs[1] == b->inputs[1] && oct_weight_axis(a) == oct_weight_axis(b) && c->nodes[a->id].per_tensor == c->nodes[b->id].per_tensor;
+  return becomes_int8(c, b) && a->inputs[1] == b->inputs[1] && oct_weight_axis(a) == oct_weight_axis(b) &&
+         c->nodes[a->id].per_tensor == c->nodes[b->id].per_tensor;
 }
 
 static void collect(oct_conversion *k, const oct_node *first, bool *done, sharing *s) {
@@ -57,21 +58,26 @@ static double bias_at(const oct_value *bias, int64_t channel) {
 
 static float scale_at(const oct_weight_form *form, int64_t channel) { return form->scale[form->axis >= 0 ? channel : 0]; }
 
-/* smallest[c] = the least weight scale with which the bias and the largest possible sum of products fit an int32 together; 0 where the scale
- * at hand does. *raised counts the others. A sum that does not fit by itself is left to the planner, which takes a wider path. */
-static void find_smallest(const oct_node *node, const oct_weight_form *form, int axis, float *smallest, int *raised) {
+/* smallest[c] = the least weight scale with which the bias and the largest possible sum of products fit an int32 together; 0 where the
+ * scale at hand does. *raised counts the others but for channels without weights.
+ * True when there are any. A sum that does not fit by itself is left to the planner, which takes a wider path. */
+static bool find_smallest(const oct_node *node, const oct_weight_form *form, int axis, float *smallest, int *raised) {
   const oct_value *bias = bias_of(node);
   const oct_quant *in = node->inputs[0]->quant;
   int32_t zero_point = in->zero_point[0], reach = zero_point > 255 - zero_point ? zero_point : 255 - zero_point;
   int64_t channels = form->tensor->shape.dim[axis];
+  bool any = false;
   for (int64_t c = 0; c < channels; c++) {
-    double room = (double)INT32_MAX - 2 - (double)oct_weight_magnitude(form, axis, c) * reach;
+    int64_t magnitude = oct_weight_magnitude(form, axis, c);
+    double room = (double)INT32_MAX - 2 - (double)magnitude * reach;
     double b = fabs(bias_at(bias, c)), unit = (double)(in->scale[0] * scale_at(form, c));
     if (room < (1 << 24) || b / unit <= room) continue;
     float least = (float)(b / ((double)in->scale[0] * room) * (1 + 0x1p-20));
     if (least > smallest[c]) smallest[c] = least;
-    ++*raised;
+    any = true;
+    *raised += magnitude > 0;
   }
+  return any;
 }
 
 static octet_status make_bias(octet_context *ctx, oct_graph *graph, oct_node *node, const oct_value *weight, int axis, bool in_place) {
@@ -109,20 +115,20 @@ static octet_status raise_scales(oct_conversion *k, const sharing *s, oct_weight
   octet_context *ctx = k->calibration->ctx;
   int64_t channels = form->tensor->shape.dim[s->axis];
   float *smallest = oct_alloc(ctx, (size_t)channels, sizeof *smallest);
-  int raised = 0;
+  bool again = false;
   octet_status status = smallest ? OCTET_OK : OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; i < s->n_nodes && status == OCTET_OK; i++) {
     const oct_value *bias = bias_of(s->nodes[i]);
     if (!bias || !is_static(k, s->nodes[i])) continue;
     status = oct_check_finite(ctx, bias);
     int more = 0;
-    if (status == OCTET_OK) find_smallest(s->nodes[i], form, s->axis, smallest, &more);
-    raised += more;
+    if (status == OCTET_OK && find_smallest(s->nodes[i], form, s->axis, smallest, &more)) again = true;
     if (status == OCTET_OK && more)
-      status = oct_report_warn(ctx, k->report, "\"%s\" (%s): the bias of %d channel%s would overflow int32; the weight scale was raised there", s->nodes[i]->name,
-                               s->nodes[i]->op->name, more, more == 1 ? "" : "s");
+      status =
+          oct_report_warn(ctx, k->report, "\"%s\" (%s): the bias of %d channel%s would overflow int32; the weight scale was raised there",
+                          s->nodes[i]->name, s->nodes[i]->op->name, more, more == 1 ? "" : "s");
   }
-  if (status == OCTET_OK && raised) {
+  if (status == OCTET_OK && again) {
     oct_tensor_release(form->tensor);
     form->tensor = NULL;
     status = oct_weight_quantize(ctx, &k->graph->region, s->weight, s->axis, s->per_tensor, smallest, form);
@@ -137,25 +143,25 @@ static octet_status judge_per_tensor(oct_conversion *k, const sharing *s, const 
   if (!s->per_tensor) return OCTET_OK;
   oct_region region = {0};
   oct_weight_form channelwise;
-  OCT_TRY(oct_weight_quantize(ctx, &region, s->weight, s->axis, false, NULL, &channelwise));
+  octet_status status = oct_weight_quantize(ctx, &region, s->weight, s->axis, false, NULL, &channelwise);
   float low = INFINITY, high = 0;
-  const int64_t channels = channelwise.count;
-  for (int64_t c = 0; c < channels; c++) {
+  for (int64_t c = 0; c < channelwise.count && status == OCTET_OK; c++) {
     bool used = oct_weight_magnitude(&channelwise, s->axis, c) > 0;
     if (used && channelwise.scale[c] < low) low = channelwise.scale[c];
     if (used && channelwise.scale[c] > high) high = channelwise.scale[c];
   }
-  octet_status status = OCTET_OK;
-  if (high > 0 && high / low >= 8)
+  if (status == OCTET_OK && high > 0 && high / low >= 8)
     status = oct_report_warn(ctx, k->report,
-                             "\"%s\" (%s): one weight scale per tensor, but its channels differ %.3g times: the weights keep %.1f dB, per channel they would keep %.1f dB",
+                             "\"%s\" (%s): one weight scale per tensor, but its channels differ %.3g times: the weights keep %.1f dB, per "
+                             "channel they would keep %.1f dB",
                              s->nodes[0]->name, s->nodes[0]->op->name, (double)(high / low), form->sqnr_db, channelwise.sqnr_db);
   oct_tensor_release(channelwise.tensor);
   oct_region_free(&region);
   return status;
 }
 
-static octet_status finish_node(oct_conversion *k, oct_node *node, const oct_value *weight, const sharing *s, const oct_weight_form *form, bool first) {
+static octet_status finish_node(oct_conversion *k, oct_node *node, const oct_value *weight, const sharing *s, const oct_weight_form *form,
+                                bool first) {
   oct_calibration *c = k->calibration;
   const oct_node *original = c->graph->nodes[node->id];
   oct_layer_report *layer = &k->layers[node->id];
@@ -181,7 +187,8 @@ static octet_status realize_weight(oct_conversion *k, const sharing *s) {
   }
   status = raise_scales(k, s, &form);
   if (status == OCTET_OK) status = judge_per_tensor(k, s, &form);
-  if (status == OCTET_OK) status = oct_weight_install(ctx, k->graph, s->weight, &form, s->nodes, s->n_nodes, !s->shared_with_floats, &weight);
+  if (status == OCTET_OK)
+    status = oct_weight_install(ctx, k->graph, s->weight, &form, s->nodes, s->n_nodes, !s->shared_with_floats, &weight);
   for (size_t i = 0; i < s->n_nodes && status == OCTET_OK; i++) status = finish_node(k, s->nodes[i], weight, s, &form, i == 0);
   oct_tensor_release(form.tensor);
   return status;

@@ -41,7 +41,11 @@ octet_status oct_report_begin(oct_conversion *k) {
     const oct_node *node = c->graph->nodes[i];
     const oct_value *result = oct_calibration_result(c, node);
     oct_layer_report *layer = &k->layers[i];
-    *layer = (oct_layer_report){.op = node->op->name, .output = result ? result->name : "", .type = type_of(&c->nodes[i], node), .weight_sqnr_db = NAN, .clipped = NAN};
+    *layer = (oct_layer_report){.op = node->op->name,
+                                .output = result ? result->name : "",
+                                .type = type_of(&c->nodes[i], node),
+                                .weight_sqnr_db = NAN,
+                                .clipped = NAN};
     if (is_reported(c, node)) layer->name = node->name;
     if (strcmp(layer->type, "float") == 0) layer->reason = c->nodes[i].reason;
     layer->island = c->nodes[i].island && strcmp(layer->type, "float") == 0;

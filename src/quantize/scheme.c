@@ -1,6 +1,6 @@
-/* The scheme of static int8: which nodes run on integers, and which values are wanted in 8 bits for that. Decided backwards from the results:
- * a multiplying layer (convolution, gemm, matmul) is integer wherever it can be; any other node only where an integer layer needs its result.
- * What comes after the last integer layer stays float: rounding results would only lose accuracy.
+/* The scheme of static int8: which nodes run on integers, and which values are wanted in 8 bits for that. Decided backwards from the
+ * results: a multiplying layer (convolution, gemm, matmul) is integer wherever it can be; any other node only where an integer layer
+ * needs its result. What comes after the last integer layer stays float: rounding results would only lose accuracy.
  * A convolution with what is fused to it (residual add, activation) counts as one node; values inside it are never rounded.
  * SPDX-License-Identifier: MIT */
 #include "base/strbuf.h"
@@ -17,10 +17,13 @@ oct_role oct_node_role(const oct_node *node, int i) {
 }
 
 bool oct_node_joins(const oct_node *node) {
-  return node->op->max_inputs < 0 && node->n_inputs > 1 && !oct_node_has(node, OCT_TRAIT_ELEMENTWISE) && oct_node_role(node, 1) == OCT_ROLE_ACTIVATION;
+  return node->op->max_inputs < 0 && node->n_inputs > 1 && !oct_node_has(node, OCT_TRAIT_ELEMENTWISE) &&
+         oct_node_role(node, 1) == OCT_ROLE_ACTIVATION;
 }
 
-static bool is_layer(const oct_node *node) { return oct_node_has(node, OCT_TRAIT_ACCUMULATES) && node->n_inputs > 1 && oct_node_role(node, 1) == OCT_ROLE_WEIGHT; }
+static bool is_layer(const oct_node *node) {
+  return oct_node_has(node, OCT_TRAIT_ACCUMULATES) && node->n_inputs > 1 && oct_node_role(node, 1) == OCT_ROLE_WEIGHT;
+}
 
 int oct_weight_axis(const oct_node *node) {
   if (!is_layer(node) || !oct_constant_of(node->inputs[1])) return -1;
@@ -75,7 +78,8 @@ static octet_status check_inputs(const oct_calibration *c, const oct_node *node,
     if (!v || oct_node_role(node, i) != OCT_ROLE_ACTIVATION) continue;
     if (v->dtype != OCT_F32) OCT_TRY(say(c, reason, "its input \"%s\" is not f32", v->name));
     else if (c->values[v->id].blocked) OCT_TRY(say(c, reason, "its input \"%s\" is kept float", v->name));
-    else if (v->kind == OCT_CONSTANT && is_weight_of_a_layer(c, v)) OCT_TRY(say(c, reason, "it reads \"%s\", which another layer has as weights", v->name));
+    else if (v->kind == OCT_CONSTANT && is_weight_of_a_layer(c, v))
+      OCT_TRY(say(c, reason, "it reads \"%s\", which another layer has as weights", v->name));
   }
   return OCTET_OK;
 }
@@ -85,7 +89,8 @@ static octet_status why_float(const oct_calibration *c, const oct_node *node, co
   const oct_node_choice *choice = &c->nodes[node->id];
   *reason = NULL;
   if (choice->mode == OCT_MODE_FLOAT) *reason = "kept float by request";
-  else if (choice->mode != OCT_MODE_INT8) *reason = is_layer(node) ? "only its weights are quantized, by request" : "only weights are quantized";
+  else if (choice->mode != OCT_MODE_INT8)
+    *reason = is_layer(node) ? "only its weights are quantized, by request" : "only weights are quantized";
   else if (choice->forced) *reason = choice->forced;
   else if (node->op->quantization.output == OCT_OUTPUT_FLOAT) return say(c, reason, "%s has no integer form", node->op->name);
   else if (oct_node_has(node, OCT_TRAIT_ACCUMULATES) && !is_layer(node)) *reason = "it has no weights to quantize";
@@ -197,8 +202,8 @@ octet_status oct_scheme_check_strict(const oct_calibration *c) {
   char *list;
   octet_status status = oct_strbuf_take(&text, &list);
   if (status == OCTET_OK && count)
-    status = oct_fail(c->ctx, OCTET_NOT_INTEGER, "strict: %zu node%s cannot be integer (see --keep-float):%s%s", count, count == 1 ? "" : "s", list,
-                      count > 20 ? "\n  ..." : "");
+    status = oct_fail(c->ctx, OCTET_NOT_INTEGER, "strict: %zu node%s cannot be integer (see --keep-float):%s%s", count,
+                      count == 1 ? "" : "s", list, count > 20 ? "\n  ..." : "");
   oct_free(list);
   return status;
 }

@@ -1,8 +1,9 @@
 /* The verdict: the quantized graph is planned as a session would, and every layer that was meant to be integer is checked. A layer that the
- * planner would run in float after all (an accumulator that could overflow, a form without kernel) is forced float, so that its neighbours do
- * not round for nothing; the planner's words are the reason.
+ * planner would run in float after all (an accumulator that could overflow, a form without kernel) is forced float, so that its
+ * neighbours do not round for nothing; the planner's words are the reason.
  * SPDX-License-Identifier: MIT */
 #include "quantize/calibration.h"
+#include "quantize/probe.h"
 
 static const oct_node_report *report_of(const oct_session *s, const char *name) {
   for (size_t i = 0; i < s->graph->n_nodes; i++)
@@ -60,6 +61,7 @@ static octet_status check_units(oct_conversion *k, bool *changed) {
 octet_status oct_verdict(oct_conversion *k, bool *changed) {
   octet_context *ctx = k->calibration->ctx;
   oct_session_options options = oct_session_options_default();
+  options.shapes = oct_probe_sample_shapes(k->calibration->probe, &options.n_shapes);
   oct_session *s;
   *changed = false;
   if (k->calibration->options.mode == OCT_MODE_INT8) OCT_TRY(check_units(k, changed));

@@ -8,7 +8,8 @@
 /* ---- Embedding tables: int8, one scale per row ---------------------------------------------------------------------- */
 
 static bool is_table_lookup(const oct_node *node) {
-  if (!oct_node_has(node, OCT_TRAIT_MOVEMENT) || node->n_inputs != 2 || !node->inputs[1] || node->inputs[1]->kind == OCT_CONSTANT) return false;
+  if (!oct_node_has(node, OCT_TRAIT_MOVEMENT) || node->n_inputs != 2 || !node->inputs[1] || node->inputs[1]->kind == OCT_CONSTANT)
+    return false;
   const oct_value *table = node->inputs[0];
   const oct_tensor *t = oct_constant_of(table);
   if (!t || table->quant || t->dtype != OCT_F32 || t->shape.rank != 2 || oct_shape_count(&t->shape) < SMALLEST_TABLE) return false;
@@ -85,7 +86,8 @@ static octet_status narrow_input(oct_conversion *k, oct_node *node, int input, o
   octet_context *ctx = k->calibration->ctx;
   oct_value *v = input < node->n_inputs ? node->inputs[input] : NULL;
   if (!v) return OCTET_OK;
-  bool done = v->producer && v->producer->n_inputs == 1 && oct_constant_of(v->producer->inputs[0]) && v->producer->inputs[0]->dtype == OCT_F16;
+  bool done =
+      v->producer && v->producer->n_inputs == 1 && oct_constant_of(v->producer->inputs[0]) && v->producer->inputs[0]->dtype == OCT_F16;
   if (!done) {
     if (!oct_constant_of(v) || v->quant || v->tensor->dtype != OCT_F32) return OCTET_OK;
     OCT_TRY(oct_check_finite(ctx, v));
@@ -98,7 +100,12 @@ static octet_status narrow_input(oct_conversion *k, oct_node *node, int input, o
     layer->bytes += v->tensor->bytes / 2;
     OCT_TRY(narrow(k, v));
   }
-  if (input == 1) layer->weights = "float16";
+  if (input == 0) { /* a lookup's table: not a layer otherwise */
+    layer->name = k->calibration->graph->nodes[node->id]->name;
+    layer->type = "float16";
+    layer->reason = NULL;
+  }
+  if (input < 2) layer->weights = "float16";
   return OCTET_OK;
 }
 
@@ -111,7 +118,8 @@ octet_status oct_realize_weight_modes(oct_conversion *k) {
     if (mode != OCT_MODE_FP16) continue;
     for (int input = 0; input < node->n_inputs; input++) {
       oct_role role = oct_node_role(node, input);
-      if (role == OCT_ROLE_WEIGHT || role == OCT_ROLE_BIAS || (input == 0 && is_table_lookup(node))) OCT_TRY(narrow_input(k, node, input, &k->layers[i]));
+      if (role == OCT_ROLE_WEIGHT || role == OCT_ROLE_BIAS || (input == 0 && is_table_lookup(node)))
+        OCT_TRY(narrow_input(k, node, input, &k->layers[i]));
     }
   }
   return OCTET_OK;

@@ -9,7 +9,8 @@ octet_status oct_check_finite(octet_context *ctx, const oct_value *constant) {
   for (int64_t i = 0; i < count; i++) {
     double x = oct_get_f64(t->data, t->dtype, i);
     if (!isfinite(x))
-      return oct_fail(ctx, OCTET_DATA, "constant \"%s\" holds %s at element %lld; it cannot be quantized", constant->name, isnan(x) ? "NaN" : "an infinity", (long long)i);
+      return oct_fail(ctx, OCTET_DATA, "constant \"%s\" holds %s at element %lld; it cannot be quantized", constant->name,
+                      isnan(x) ? "NaN" : "an infinity", (long long)i);
   }
   return OCTET_OK;
 }
@@ -36,9 +37,12 @@ static float largest_of_channel(const float *x, const channels *w, int64_t c) {
   return largest;
 }
 
-/* An all-zero channel gets scale 1; denormals and the like are below what any scale can show, and become 0. */
+/* An all-zero channel's scale only sets how finely its bias counts; it is raised where the bias needs that. Denormals and the like are below
+ * what any scale can show, and become 0. */
+#define ZERO_CHANNEL_SCALE 0x1p-20f
+
 static float scale_of(float largest) {
-  if (largest == 0) return 1;
+  if (largest == 0) return ZERO_CHANNEL_SCALE;
   float scale = largest / 127;
   return scale >= OCT_SMALLEST_SCALE ? scale : OCT_SMALLEST_SCALE;
 }
@@ -75,12 +79,13 @@ static void fill(const float *x, const channels *w, oct_weight_form *out) {
   out->sqnr_db = error > 0 ? 10 * log10(power / error) : INFINITY;
 }
 
-octet_status oct_weight_quantize(octet_context *ctx, oct_region *region, const oct_value *weight, int axis, bool per_tensor, const float *smallest,
-                                 oct_weight_form *out) {
+octet_status oct_weight_quantize(octet_context *ctx, oct_region *region, const oct_value *weight, int axis, bool per_tensor,
+                                 const float *smallest, oct_weight_form *out) {
   const oct_tensor *t = weight->tensor;
   channels w = channels_of(&t->shape, axis);
   *out = (oct_weight_form){.axis = per_tensor ? -1 : axis, .count = per_tensor ? 1 : w.count};
-  if (oct_shape_count(&t->shape) < 1) return oct_fail(ctx, OCTET_DATA, "constant \"%s\" has no elements; it cannot be quantized", weight->name);
+  if (oct_shape_count(&t->shape) < 1)
+    return oct_fail(ctx, OCTET_DATA, "constant \"%s\" has no elements; it cannot be quantized", weight->name);
   OCT_TRY(oct_check_finite(ctx, weight));
   out->scale = oct_region_alloc(ctx, region, (size_t)out->count, sizeof *out->scale);
   if (!out->scale) return OCTET_OUT_OF_MEMORY;
@@ -102,8 +107,8 @@ int64_t oct_weight_magnitude(const oct_weight_form *form, int axis, int64_t chan
   return sum;
 }
 
-octet_status oct_weight_install(octet_context *ctx, oct_graph *graph, oct_value *weight, const oct_weight_form *form, oct_node *const *nodes, size_t n_nodes,
-                                bool in_place, oct_value **out) {
+octet_status oct_weight_install(octet_context *ctx, oct_graph *graph, oct_value *weight, const oct_weight_form *form,
+                                oct_node *const *nodes, size_t n_nodes, bool in_place, oct_value **out) {
   oct_quant *quant = oct_quant_create(ctx, &graph->region, OCT_I8, form->axis, form->count, form->scale, NULL);
   oct_value *value = weight;
   if (!quant) return OCTET_OUT_OF_MEMORY;
