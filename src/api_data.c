@@ -96,7 +96,7 @@ octet_status oct_data_fill(octet_dataset *data, const oct_graph *graph, const oc
 octet_status octet_dataset_fill(octet_dataset *data, size_t first, size_t count, octet_session *session) {
   octet_context *ctx = data->ctx;
   if (first > data->count || count > data->count - first) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "samples %zu to %zu of %zu", first, first + count, data->count);
-  const oct_graph *graph = session->inner->graph;
+  const oct_graph *graph = session->inner->whole ? session->inner->whole : session->inner->graph;
   for (size_t i = 0; i < oct_session_inputs(session->inner); i++) {
     oct_session_port port = oct_session_input(session->inner, i);
     if (port.value->shape.rank < 1 || (size_t)port.value->shape.dim[0] < count)

@@ -196,7 +196,7 @@ size_t octet_session_step_count(const octet_session *session) { return session->
 octet_step_info octet_session_step(const octet_session *session, size_t index) {
   if (index >= session->inner->n_steps) return (octet_step_info){0};
   const oct_step *step = session->inner->steps[index];
-  return (octet_step_info){step->kernel, step->node ? step->node->name : "", step->macs, session->seconds[index]};
+  return (octet_step_info){step->kernel, step->node ? step->node->name : "", step->macs * (double)session->inner->n_chunks, session->seconds[index]};
 }
 
 size_t octet_session_arena_bytes(const octet_session *session) {

@@ -74,7 +74,7 @@ static inline void fill_channels(const problem *p, data *d) {
 static inline void data_create(const problem *p, data *d) {
   const oct_conv_shape *s = &p->shape;
   memset(d, 0, sizeof *d);
-  d->element = p->epilogue.out == OCT_EPILOGUE_U8 ? 1 : 4;
+  d->element = p->epilogue.out == OCT_EPILOGUE_U8 || p->epilogue.out == OCT_EPILOGUE_ROUNDED ? 1 : 4;
   size_t in_bytes = (size_t)s->batch * image_bytes(p),
          weights = (size_t)(s->out_channels * (s->channels / s->groups) * s->kernel_h * s->kernel_w);
   /* a gap after the last pixel is not part of the buffer */
@@ -150,10 +150,15 @@ static inline void reference_element(const data *d, int64_t sum, int64_t pixel, 
   int32_t v = (int32_t)(uint32_t)(uint64_t)total;
   if (e->out == OCT_EPILOGUE_S32) {
     memcpy(out, &v, 4);
-  } else if (e->out == OCT_EPILOGUE_F32) {
+  } else if (e->out == OCT_EPILOGUE_F32 || e->out == OCT_EPILOGUE_ROUNDED) {
     volatile float scale = e->row_scale ? e->row_scale[pixel / e->rows_per_scale] * e->multiplier[o] : e->multiplier[o],
                    y = (float)v * scale;
     if (e->float_bias) y = y + e->float_bias[o];
+    if (e->out == OCT_EPILOGUE_ROUNDED) {
+      double q = rint((double)y) + e->zero_point;
+      *(uint8_t *)out = (uint8_t)(q < e->low ? e->low : q > e->high ? e->high : (int)q);
+      return;
+    }
     float r = 0;
     if (residual) memcpy(&r, residual, 4), y = y + r;
     float clamped = y < e->float_low ? e->float_low : y > e->float_high ? e->float_high : y;
@@ -284,7 +289,8 @@ static inline void choose_epilogue(problem *p) {
   static const float has_bias;
   oct_epilogue_i8 *e = &p->epilogue;
   const oct_conv_shape *s = &p->shape;
-  e->out = (oct_epilogue_out)PICK(OCT_EPILOGUE_U8, OCT_EPILOGUE_U8, OCT_EPILOGUE_U8, OCT_EPILOGUE_F32, OCT_EPILOGUE_F32, OCT_EPILOGUE_S32);
+  e->out = (oct_epilogue_out)PICK(OCT_EPILOGUE_U8, OCT_EPILOGUE_U8, OCT_EPILOGUE_U8, OCT_EPILOGUE_F32, OCT_EPILOGUE_F32, OCT_EPILOGUE_S32,
+                                   OCT_EPILOGUE_ROUNDED, OCT_EPILOGUE_ROUNDED);
   e->zero_point = PICK(0, 3, 117, 128, 255);
   e->low = chance(50) ? 0 : (int32_t)between(0, 100);
   e->high = chance(50) ? 255 : (int32_t)between(e->low, 255);
@@ -296,9 +302,9 @@ static inline void choose_epilogue(problem *p) {
     p->residual = e->profile == OCT_PROFILE_ONNX && chance(40);
     e->residual_scale = (float)between(1, 2000) / 1000.0f;
     e->residual_zero_point = (int32_t)between(0, 255);
-  } else if (e->out == OCT_EPILOGUE_F32) {
+  } else if (e->out != OCT_EPILOGUE_S32) {
     e->float_bias = chance(50) ? &has_bias : NULL;
-    p->residual = chance(40);
+    p->residual = e->out == OCT_EPILOGUE_F32 && chance(40);
     if (chance(60)) e->rows_per_scale = chance(50) ? 1 : s->out_h * s->out_w;
   }
 }

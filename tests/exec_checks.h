@@ -134,6 +134,7 @@ typedef struct exec_form {
   unsigned fuse;
   const char *isa; /* NULL: all */
   int threads;     /* 0: one */
+  int64_t chunk;   /* samples that run at once; 0: chosen */
 } exec_form;
 
 static inline oct_session *exec_session(const oct_graph *graph, exec_form form, const exec_tensors *inputs) {
@@ -144,6 +145,7 @@ static inline oct_session *exec_session(const oct_graph *graph, exec_form form, 
   o.shapes = shapes;
   o.n_shapes = inputs->count;
   o.fuse_kinds = form.fuse;
+  o.chunk = form.chunk;
   if (form.isa) {
     assert_true(oct_isa_cap(form.isa, &o.isa_mask));
     o.isa_mask &= oct_isa_detect();
@@ -221,7 +223,17 @@ static const unsigned exec_fusions[EXEC_FUSIONS] = {OCT_FUSE_ALL, 0, OCT_FUSE_AL
                                                     OCT_FUSE_ALL & ~(unsigned)OCT_FUSE_TABLE, OCT_FUSE_ALL & ~(unsigned)OCT_FUSE_BIAS,
                                                     OCT_FUSE_RESIDUAL};
 
-/* The graph gives what the references give: for batches, with each kind of fusion off, with one and three threads. */
+static inline void exec_agrees_as(const char *title, const oct_graph *graph, exec_form form, const exec_tensors *inputs, const exec_tensors *want, double step) {
+  exec_tensors got = exec_run(graph, form, inputs);
+  if (!exec_close(&got, want, step)) {
+    print_error("%s, batch %lld, fusion %u, %d threads, chunk %lld\n", title, inputs->count && inputs->item[0]->shape.rank ? (long long)inputs->item[0]->shape.dim[0] : 0,
+                form.fuse, form.threads, (long long)form.chunk);
+    fail();
+  }
+  exec_free(&got);
+}
+
+/* The graph gives what the references give: for batches, whole and in pieces, with each kind of fusion off, with one and three threads. */
 static inline void exec_agrees(const char *title, const char *text, double step) {
   static const int64_t batches[] = {1, 2, 3, 5};
   oct_graph *graph = exec_parse(text);
@@ -229,14 +241,8 @@ static inline void exec_agrees(const char *title, const char *text, double step)
   for (size_t i = 0; i < graph->n_inputs; i++) open = open || !oct_shape_known(&graph->inputs[i]->shape);
   for (size_t b = 0; b < (open ? 4 : 1); b++) {
     exec_tensors inputs = exec_inputs(graph, batches[b]), want = exec_expected(graph, &inputs);
-    for (int f = 0; f < EXEC_FUSIONS; f++) {
-      exec_tensors got = exec_run(graph, (exec_form){.fuse = exec_fusions[f], .threads = f == 0 && b == 1 ? 3 : 1}, &inputs);
-      if (!exec_close(&got, &want, step)) {
-        print_error("%s, batch %lld, fusion %u\n", title, (long long)batches[b], exec_fusions[f]);
-        fail();
-      }
-      exec_free(&got);
-    }
+    for (int f = 0; f < EXEC_FUSIONS; f++) exec_agrees_as(title, graph, (exec_form){.fuse = exec_fusions[f], .threads = f == 0 && b == 1 ? 3 : 1}, &inputs, &want, step);
+    for (int64_t chunk = 1; chunk <= 5; chunk += chunk == 2 ? 3 : 1) exec_agrees_as(title, graph, (exec_form){.fuse = OCT_FUSE_ALL, .chunk = chunk}, &inputs, &want, step);
     exec_free(&inputs);
     exec_free(&want);
   }

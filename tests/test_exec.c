@@ -129,6 +129,31 @@ static void empty_tensors_are_no_exception(void **state) {
   for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) exec_agrees(empty[i].title, empty[i].text, 0);
 }
 
+/* Graphs in which a sample meets the others, or the size of the batch: they must not be run in pieces. */
+static const float_case whole_batch[] = {
+    {"the batch size in a shape", "input x f32[2,6]\nconst s i64[2] = 2,-1\nr = reshape(x, s)\ny = softmax(r)\noutput y\n"},
+    {"the batch size in a shape, other rank", "input x f32[2,2,3]\nconst s i64[2] = 2,-1\nr = reshape(x, s)\ny = softmax(r)\noutput y\n"},
+    {"the batch size in arithmetic", "input x f32[N,6]\nconst zero i64[1] = 0\ns = shape(x)\nn = gather(s, zero)\nf = cast(n) to=f32\ny = div(x, f)\noutput y\n"},
+    {"the batch size through a view", "input x f32[N,2,3]\nconst zero i64[1] = 0\nconst rest i64[1] = -1\ns = shape(x)\nn = gather(s, zero)\nc = concat(n, rest) axis=0\nr = reshape(x, c)\ny = softmax(r)\noutput y\n"},
+    {"a sum over the batch", "input x f32[N,6]\nconst axis i64[1] = 0\nm = reduce_mean(x, axis) keepdims=1\ny = sub(x, m)\noutput y\n"},
+    {"softmax over the batch", "input x f32[N,6]\ny = softmax(x) axis=0\noutput y\n"},
+    {"the batch turned", "input x f32[3,3]\ny = transpose(x) perm=1,0\noutput y\n"},
+    {"the batch doubled and cut", "input x f32[N,6]\nconst one i64[1] = 1\nconst two i64[1] = 2\nconst axis i64[1] = 0\nc = concat(x, x) axis=0\ns = slice(c, one, two, axis)\ny = add(x, s)\noutput y\n"},
+    {"samples by samples", "input x f32[N,4]\ninput z f32[N,4]\nt = transpose(z) perm=1,0\ny = matmul(x, t)\noutput y\n"},
+    {"weights that are an input", "input x f32[3,4]\ninput w f32[3,4]\ny = gemm(x, w) transB=1\noutput y\n"},
+    {"a constant per sample", "input x f32[3,4]\nconst k f32[3,1] = 1,2,3\ny = mul(x, k)\noutput y\n"},
+    {"an input that all samples share", "input x f32[N,4]\ninput z f32[4]\ny = mul(x, z)\noutput y\n"},
+    {"reversed samples", "input x f32[3,4]\nconst from i64[1] = -1\nconst to i64[1] = -100\nconst axis i64[1] = 0\nconst step i64[1] = -1\ny = slice(x, from, to, axis, step)\noutput y\n"},
+    {"chosen samples", "input x f32[3,4]\nconst which i64[3] = 2,0,1\ny = gather(x, which) axis=0\noutput y\n"},
+    {"padding in the batch", "input x f32[3,4]\nconst pads i64[4] = 1,0,-1,0\ny = pad(x, pads)\noutput y\n"},
+    {"rounded per sample", "input x f32[3,4]\nquant x u8 axis=0 scale=0.1,0.2,0.3\nr = relu(x)\nquant r u8 axis=0 scale=0.01,0.2,0.04\noutput r\n"},
+};
+
+static void samples_that_meet_stay_together(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof whole_batch / sizeof *whole_batch; i++) exec_agrees(whole_batch[i].title, whole_batch[i].text, 0);
+}
+
 /* ---- Runs ---- */
 
 static const char *const block = "input x f32[N,4,7,6]\ninput z f32[N,4,7,6]\n" CONV3("a", "x", "4", "4") "s = add(a, z)\nr = relu(s)\nm = max_pool(r) kernel_shape=2,2\n" CONV3("b", "m", "4", "9") "t = sigmoid(b)\ny = global_average_pool(t)\noutput y\noutput r\n";
@@ -273,6 +298,7 @@ int main(void) {
       cmocka_unit_test(layouts_do_not_show),
       cmocka_unit_test(aliases_keep_their_content),
       cmocka_unit_test(empty_tensors_are_no_exception),
+      cmocka_unit_test(samples_that_meet_stay_together),
       cmocka_unit_test(runs_repeat_and_inputs_stay),
       cmocka_unit_test(batch_mates_do_not_matter),
       cmocka_unit_test(threads_do_not_change_bytes),

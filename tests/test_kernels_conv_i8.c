@@ -57,8 +57,8 @@ static void test_random_problems(void **state) {
 static void test_extremes(void **state) {
   (void)state;
   static const int fills[] = {FILL_HIGH, FILL_SIGNS, FILL_LOW};
-  for (int i = 0; i < 9; i++) {
-    problem p = {.number = 1000000 + (uint64_t)i, .fill = fills[i / 3]};
+  for (int i = 0; i < 12; i++) {
+    problem p = {.number = 1000000 + (uint64_t)i, .fill = fills[i / 4]};
     random_seed(p.number);
     p.shape = (oct_conv_shape){.batch = 1,
                                .in_h = 3,
@@ -75,8 +75,9 @@ static void test_extremes(void **state) {
                                .dilation_w = 1,
                                .groups = 1};
     choose_epilogue(&p);
-    p.epilogue.out = (oct_epilogue_out)(i % 3);
+    p.epilogue.out = (oct_epilogue_out)(i % 4);
     if (p.epilogue.out != OCT_EPILOGUE_U8) p.epilogue.table = NULL, p.residual = false;
+    if (p.epilogue.out == OCT_EPILOGUE_U8 || p.epilogue.out == OCT_EPILOGUE_S32) p.epilogue.rows_per_scale = 0;
     check(&p);
   }
 }

@@ -140,7 +140,27 @@ static octet_status make_plan(oct_session *s, const oct_session_options *o, oct_
   return oct_plan_make(s->ctx, s->graph, isa_mask, oct_graph_profile(s->graph), o->fuse_kinds, cache, &s->plan);
 }
 
-/* Specializes and plans for `samples` of the batch. */
+/* Shapes but for the batch, and constants, must be those of the whole: a batch size may be written into a shape, or computed with. */
+static bool is_piece_of(const oct_graph *piece, const oct_graph *whole) {
+  if (piece->n_nodes != whole->n_nodes) return false;
+  for (size_t i = 0; i < piece->n_nodes; i++) {
+    const oct_node *p = piece->nodes[i], *w = whole->nodes[i];
+    if (p->op != w->op || p->n_inputs != w->n_inputs || p->n_outputs != w->n_outputs) return false;
+    for (int k = 0; k < p->n_outputs; k++) {
+      oct_shape shape = w->outputs[k] ? w->outputs[k]->shape : (oct_shape){0};
+      if (shape.rank) shape.dim[0] = p->outputs[k]->shape.dim[0];
+      if (p->outputs[k] && !oct_shape_equal(&p->outputs[k]->shape, &shape)) return false;
+    }
+    for (int k = 0; k < p->n_inputs; k++) {
+      const oct_tensor *a = oct_constant_of(p->inputs[k]), *b = oct_constant_of(w->inputs[k]);
+      bool is_shape = k == 1 && oct_node_has(p, OCT_TRAIT_VIEW); /* the output's shape was compared */
+      if (!a != !b || (a && a != b && !is_shape && (a->bytes != b->bytes || (a->bytes && memcmp(a->data, b->data, a->bytes) != 0)))) return false;
+    }
+  }
+  return true;
+}
+
+/* Specializes and plans for `samples` of the batch; OCTET_UNSUPPORTED when that would not be the same as the whole batch. */
 static octet_status plan_piece(oct_session *s, const oct_graph *graph, const oct_session_options *o, int64_t samples, oct_packed_cache *cache) {
   oct_named_shape *shapes = oct_alloc(s->ctx, s->whole->n_inputs + 1, sizeof *shapes);
   if (!shapes) return OCTET_OUT_OF_MEMORY;
@@ -157,6 +177,8 @@ static octet_status plan_piece(oct_session *s, const oct_graph *graph, const oct
   octet_status status = oct_graph_specialize(s->ctx, graph, &piece, &s->graph);
   oct_free(shapes);
   if (status != OCTET_OK) return status;
+  int64_t batch;
+  if (!oct_graph_per_sample(s->graph, &batch) || batch != samples || !is_piece_of(s->graph, s->whole)) return OCTET_UNSUPPORTED;
   s->chunk = samples;
   s->n_chunks = (s->batch + samples - 1) / samples;
   return make_plan(s, o, cache);

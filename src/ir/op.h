@@ -30,7 +30,9 @@ typedef enum oct_trait {
   OCT_TRAIT_ADD = 1 << 14,            /* can be the residual add of a fused step */
   OCT_TRAIT_NO_FOLD = 1 << 15,        /* never constant-folded */
   OCT_TRAIT_SHAPE_ONLY = 1 << 16,     /* output depends only on the shape of input 0 */
-  OCT_TRAIT_WINDOW_MAX = 1 << 17      /* order-preserving selection (max pooling): 8-bit values pass unchanged */
+  OCT_TRAIT_WINDOW_MAX = 1 << 17,     /* order-preserving selection (max pooling): 8-bit values pass unchanged */
+  OCT_TRAIT_PERMUTES = 1 << 18,       /* movement that puts the dims in another order: oct_transpose_permutation() */
+  OCT_TRAIT_SCALES = 1 << 19          /* binary: input 0 times a function of input 1 (multiplication, division) */
 } oct_trait;
 
 typedef struct oct_attribute_spec {

@@ -1,5 +1,5 @@
-/* Direct float convolution and matrix product, AVX-512: tiles of 6 pixels x 64 channels, and 6 x 48, 6 x 32, 6 x 16 for what a
- * layer's last panel needs. Packing and units: conv_f32_direct.h; the micro kernel: conv_f32_direct_tile.h.
+/* Direct float convolution and matrix product, AVX-512: tiles of 6 pixels x 64 channels, and 6 x 48, 6 x 32, 6 or 12 x 16 for
+ * what a layer's last panel needs. Packing and units: conv_f32_direct.h; the micro kernel: conv_f32_direct_tile.h.
  *
  * Products are fused into the accumulators (one rounding per product); the result stays within
  * (K + 4) * 2^-24 * (sum of |x * w| + |bias| + |residual|) of the exact one, K = products per output.
@@ -29,7 +29,7 @@ TILES_6(4, 1)
 TILES_6(3, 1)
 TILES_6(2, 1)
 TILES_6(2, 2)
-TILES_6(1, 1)
+TILES_12(1, 1)
 TILES_6(1, 4)
 
 static const tile_set tiles[] = {
@@ -38,7 +38,7 @@ static const tile_set tiles[] = {
     {.columns = 2, .chains = 2, .height = 6, .run = {TILE_NAMES_6(2, 2)}},
     {.columns = 2, .chains = 1, .height = 6, .run = {TILE_NAMES_6(2, 1)}},
     {.columns = 1, .chains = 4, .height = 6, .run = {TILE_NAMES_6(1, 4)}},
-    {.columns = 1, .chains = 1, .height = 6, .run = {TILE_NAMES_6(1, 1)}},
+    {.columns = 1, .chains = 1, .height = 12, .run = {TILE_NAMES_12(1, 1)}},
 };
 
 /* The first set of this width whose chains divide the channels. */

@@ -1,7 +1,7 @@
 /* The micro kernel of the direct float convolution, written once for every vector width. The including file defines the vector
  * type V, its LANES, the mask type M and the V_... operations, then instantiates tiles.
  *
- * A tile is up to 6 output pixels x `columns` vectors of output channels. When few columns leave registers free, `chains`
+ * A tile is up to 6 (narrow ones: 12) output pixels x `columns` vectors of output channels. When few columns leave registers free, `chains`
  * partial sums per output run side by side: chain j adds the products with k % chains == j, and the chains are added at the
  * end as (0 + 1) + (2 + 3). chains > 1 needs a multiple of `chains` channels, so that where runs begin does not matter.
  * The order of additions of an output thus depends on the shape alone: not on tile height, views or threads.
@@ -13,7 +13,7 @@
 
 #include "kernels/conv_f32_direct.h"
 
-#define TILE_HEIGHT 6
+#define TILE_HEIGHT 12
 #define MOST_FETCHED (160 * 1024) /* floats: two panels must fit into the second-level cache */
 
 typedef struct tile_args {
@@ -27,8 +27,10 @@ typedef struct tile_args {
 } tile_args;
 
 #define FOR_VECTORS(X, r) X(r, 0) X(r, 1) X(r, 2) X(r, 3)
-#define FOR_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
-#define FOR_ALL(X) FOR_VECTORS(X, 0) FOR_VECTORS(X, 1) FOR_VECTORS(X, 2) FOR_VECTORS(X, 3) FOR_VECTORS(X, 4) FOR_VECTORS(X, 5)
+#define FOR_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define FOR_ALL(X)                                                                                              \
+  FOR_VECTORS(X, 0) FOR_VECTORS(X, 1) FOR_VECTORS(X, 2) FOR_VECTORS(X, 3) FOR_VECTORS(X, 4) FOR_VECTORS(X, 5) \
+  FOR_VECTORS(X, 6) FOR_VECTORS(X, 7) FOR_VECTORS(X, 8) FOR_VECTORS(X, 9) FOR_VECTORS(X, 10) FOR_VECTORS(X, 11)
 
 #define POINTER(r) const float *in##r = height > r ? t->in[r] : NULL;
 #define RUN_POINTER(r) const float *a##r = height > r ? in##r + run * runs.run_step : NULL;
@@ -89,14 +91,22 @@ static inline __attribute__((always_inline)) void tile(const tile_args *t, const
 
 typedef void (*tile_fn)(const tile_args *t);
 
-/* Tiles of heights 1 to 6 (or 1 to 3, where `chains` and `columns` use up the registers) and their table. */
+/* Tiles of heights 1 to 6 (1 to 12 of one vector; 1 to 3 where `chains` and `columns` use up the registers) and their table. */
 #define TILE(height, columns, chains) \
   static __attribute__((noinline)) void tile_##height##x##columns##x##chains(const tile_args *t) { tile(t, height, columns, chains); }
 #define TILES_3(columns, chains) TILE(1, columns, chains) TILE(2, columns, chains) TILE(3, columns, chains)
 #define TILES_6(columns, chains) TILES_3(columns, chains) TILE(4, columns, chains) TILE(5, columns, chains) TILE(6, columns, chains)
+#define TILES_12(columns, chains)                                                                     \
+  TILES_6(columns, chains)                                                                            \
+  TILE(7, columns, chains) TILE(8, columns, chains) TILE(9, columns, chains) TILE(10, columns, chains) \
+  TILE(11, columns, chains) TILE(12, columns, chains)
 #define TILE_NAMES_3(columns, chains) tile_1x##columns##x##chains, tile_2x##columns##x##chains, tile_3x##columns##x##chains
 #define TILE_NAMES_6(columns, chains) \
   TILE_NAMES_3(columns, chains), tile_4x##columns##x##chains, tile_5x##columns##x##chains, tile_6x##columns##x##chains
+
+#define TILE_NAMES_12(columns, chains)                                                                                       \
+  TILE_NAMES_6(columns, chains), tile_7x##columns##x##chains, tile_8x##columns##x##chains, tile_9x##columns##x##chains,      \
+      tile_10x##columns##x##chains, tile_11x##columns##x##chains, tile_12x##columns##x##chains
 
 /* What runs a panel: the tallest tile, and one function per height. */
 typedef struct tile_set {

@@ -41,4 +41,7 @@ octet_status oct_lower_view(oct_lowering *l, oct_node *node);
 /* Reference of a view: same bytes. */
 octet_status oct_reference_view(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out);
 
+/* The permutation of `rank` dims by a node that permutes; false when its attribute is none (transpose.c). */
+bool oct_transpose_permutation(const oct_node *node, int rank, int perm[OCT_MAX_RANK]);
+
 #endif

@@ -70,8 +70,10 @@ static bool constant_serves_all(const oct_value *constant, const oct_value *outp
 static bool node_per_sample(const oct_node *node, int64_t batch) {
   const oct_value *out = node->outputs[0];
   bool elementwise = oct_node_has(node, OCT_TRAIT_ELEMENTWISE);
-  for (int i = 0; i < node->n_outputs; i++)
-    if (node->outputs[i] && (node->outputs[i]->shape.rank < 1 || node->outputs[i]->shape.dim[0] != batch)) return false;
+  for (int i = 0; i < node->n_outputs; i++) {
+    const oct_value *v = node->outputs[i];
+    if (v && (v->shape.rank < 1 || v->shape.dim[0] != batch || (v->quant && v->quant->axis == 0))) return false;
+  }
   if (!out) return false;
   for (int i = 0; i < node->n_inputs; i++) {
     const oct_value *v = node->inputs[i];
@@ -95,7 +97,7 @@ bool oct_graph_per_sample(const oct_graph *graph, int64_t *batch) {
   if (graph->n_inputs == 0) return false;
   *batch = graph->inputs[0]->shape.rank > 0 ? graph->inputs[0]->shape.dim[0] : 0;
   for (size_t i = 0; i < graph->n_inputs; i++)
-    if (graph->inputs[i]->shape.rank < 1 || graph->inputs[i]->shape.dim[0] != *batch) return false;
+    if (graph->inputs[i]->shape.rank < 1 || graph->inputs[i]->shape.dim[0] != *batch || (graph->inputs[i]->quant && graph->inputs[i]->quant->axis == 0)) return false;
   for (size_t i = 0; i < graph->n_outputs; i++)
     if (graph->outputs[i]->kind == OCT_CONSTANT || graph->outputs[i]->shape.rank < 1 || graph->outputs[i]->shape.dim[0] != *batch) return false;
   for (size_t i = 0; i < graph->n_nodes; i++) {

@@ -2,8 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "ops/movement.h"
 
-/* The permutation of `rank` dims; false when the attribute is none. */
-static bool permutation(const oct_node *node, int rank, int perm[OCT_MAX_RANK]) {
+bool oct_transpose_permutation(const oct_node *node, int rank, int perm[OCT_MAX_RANK]) {
   size_t count;
   const int64_t *list = oct_node_ints(node, "perm", &count);
   bool seen[OCT_MAX_RANK] = {false};
@@ -28,7 +27,7 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
     oct_infer_set(node->outputs[0], x->dtype, NULL);
     return OCTET_OK;
   }
-  if (!permutation(node, x->shape.rank, perm))
+  if (!oct_transpose_permutation(node, x->shape.rank, perm))
     return oct_infer_fail(ctx, node, "perm is no permutation of the input's %d dims", x->shape.rank);
   oct_shape out = {.rank = x->shape.rank};
   for (int i = 0; i < out.rank; i++) out.dim[i] = x->shape.dim[perm[i]];
@@ -40,7 +39,7 @@ static oct_copy make_copy(const oct_node *node, const oct_shape *out, const int6
                           const int64_t out_stride[OCT_MAX_RANK]) {
   int perm[OCT_MAX_RANK];
   int64_t permuted[OCT_MAX_RANK] = {0};
-  if (permutation(node, out->rank, perm))
+  if (oct_transpose_permutation(node, out->rank, perm))
     for (int i = 0; i < out->rank; i++) permuted[i] = in_stride[perm[i]];
   return oct_copy_make(out, permuted, out_stride);
 }
@@ -85,7 +84,7 @@ static const char *const cases[] = {
 const oct_op oct_op_transpose = {
     .name = "transpose",
     .summary = "dims in another order",
-    .traits = OCT_TRAIT_MOVEMENT,
+    .traits = OCT_TRAIT_MOVEMENT | OCT_TRAIT_PERMUTES,
     .min_inputs = 1,
     .max_inputs = 1,
     .min_outputs = 1,

@@ -1,0 +1,117 @@
+/* Functions of floats in every instruction set against libm in double: errors, special values, odd lengths, nothing read or written outside.
+ * SPDX-License-Identifier: MIT */
+#include "kernel_checks.h"
+
+#include <math.h>
+
+#include "base/cpu.h"
+
+typedef struct function {
+  const char *name;
+  void (*const *kernel)(size_t, const float *, float *); /* in the row under test */
+  double (*exact)(double);
+  double low, high;
+  double bound; /* relative, or absolute below `small` */
+  double small;
+  float at_minus, at_plus; /* infinity; NAN: not asked */
+} function;
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double gelu(double x) { return 0.5 * x * erfc(-x / sqrt(2.0)); }
+
+static const oct_vector_math *row;
+
+static void with_rows(void (*test)(const char *name)) {
+  uint32_t able = oct_isa_detect();
+  for (const oct_vector_kernels *const *k = oct_vector_kernel_rows; *k; k++) {
+    if ((*k)->isa != OCT_ISA_SCALAR && !oct_isa_allowed(able, (*k)->isa)) continue;
+    row = (*k)->math;
+    test((*k)->name);
+  }
+}
+
+#define COUNT 60001
+
+static void check_functions(const char *name) {
+  const function functions[] = {
+      {"exp", &row->exp_f32, exp, -87, 88.7, 3e-7, 0, 0, INFINITY},   {"sigmoid", &row->sigmoid_f32, sigmoid, -80, 80, 5e-7, 0, NAN, 1},
+      {"tanh", &row->tanh_f32, tanh, -12, 12, 5e-7, 0, -1, 1},        {"erf", &row->erf_f32, erf, -6, 6, 5e-7, 0, -1, 1},
+      {"gelu", &row->gelu_f32, gelu, -2, 12, 1e-6, 1e-6, NAN, INFINITY}};
+  float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
+  for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
+    const function *t = &functions[f];
+    double worst = 0;
+    for (int i = 0; i < COUNT; i++) x[i] = (float)(t->low + (t->high - t->low) * i / (COUNT - 1));
+    (*t->kernel)(COUNT, x, y);
+    for (int i = 0; i < COUNT; i++) {
+      double exact = t->exact((double)x[i]), error = fabs((double)y[i] - exact) / fmax(fabs(exact), t->small > 0 ? 1 : 1e-38);
+      if (error > worst) worst = error;
+    }
+    printf("%s %s: largest error %.3g\n", name, t->name, worst);
+    assert_true(worst <= t->bound);
+    float special[3] = {-INFINITY, INFINITY, NAN};
+    (*t->kernel)(3, special, special);
+    if (t->at_minus == t->at_minus) assert_true(special[0] == t->at_minus);
+    assert_true(special[1] == t->at_plus);
+    assert_true(special[2] != special[2]);
+  }
+  free(x), free(y);
+}
+
+static void test_functions(void **state) {
+  (void)state;
+  with_rows(check_functions);
+}
+
+static void check_rows(const char *name) {
+  (void)name;
+  for (size_t n = 1; n <= 70; n += n < 36 ? 1 : 17) {
+    guarded x = guarded_create(n * 4, 0), y = guarded_create(n * 4, 0), scale = guarded_create(n * 4, 0), shift = guarded_create(n * 4, 0);
+    float *xs = (float *)(void *)x.data, *ys = (float *)(void *)y.data, *a = (float *)(void *)scale.data, *b = (float *)(void *)shift.data;
+    double max = -INFINITY, sum = 0, mean = 0, variance = 0, total = 0;
+    for (size_t i = 0; i < n; i++) {
+      xs[i] = (float)between(-1000, 1000) / 100.0f, a[i] = (float)between(-100, 100) / 50.0f, b[i] = (float)between(-100, 100) / 50.0f;
+      max = fmax(max, (double)xs[i]), mean += (double)xs[i] / (double)n;
+    }
+    for (size_t i = 0; i < n; i++) sum += exp((double)xs[i] - max), variance += ((double)xs[i] - mean) * ((double)xs[i] - mean) / (double)n;
+    row->softmax_f32(n, xs, ys);
+    for (size_t i = 0; i < n; i++) {
+      assert_true(fabs((double)ys[i] - exp((double)xs[i] - max) / sum) <= 1e-6);
+      total += (double)ys[i];
+    }
+    assert_true(fabs(total - 1) < 1e-5);
+    row->layer_norm_f32(n, xs, a, b, 1e-5f, ys);
+    for (size_t i = 0; i < n; i++)
+      assert_true(fabs((double)ys[i] - (((double)xs[i] - mean) / sqrt(variance + 1e-5) * (double)a[i] + (double)b[i])) <= 2e-5);
+    row->layer_norm_f32(n, xs, a, NULL, 1e-5f, ys);
+    for (size_t i = 0; i < n; i++) assert_true(fabs((double)ys[i] - ((double)xs[i] - mean) / sqrt(variance + 1e-5) * (double)a[i]) <= 2e-5);
+    row->gelu_f32(n, xs, ys); /* no byte beyond either end */
+    row->exp_f32(n, xs, xs);  /* in place */
+    guarded_destroy(&x), guarded_destroy(&y), guarded_destroy(&scale), guarded_destroy(&shift);
+  }
+}
+
+static void test_rows(void **state) {
+  (void)state;
+  random_seed(3);
+  with_rows(check_rows);
+}
+
+/* Logits that a mask of -10000 or -inf switches off get nothing. */
+static void check_masked(const char *name) {
+  (void)name;
+  float x[20], y[20];
+  for (int i = 0; i < 20; i++) x[i] = i < 5 ? 1 : i < 12 ? -10000 : -INFINITY;
+  row->softmax_f32(20, x, y);
+  for (int i = 0; i < 20; i++) assert_true(i < 5 ? fabsf(y[i] - 0.2f) < 1e-6f : y[i] == 0);
+}
+
+static void test_masked(void **state) {
+  (void)state;
+  with_rows(check_masked);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_rows), cmocka_unit_test(test_masked)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
