@@ -1,5 +1,6 @@
 /* Speed of every 8-bit convolution variant on the layers of ResNet18, of depthwise networks and of the MNIST network.
- * One thread. Usage: bench_kernels [part of a layer's name [part of a variant's name]]. The best of some short runs, and its GMAC/s.
+ * One thread. Usage: bench_kernels [part of a layer's name [part of a variant's name [batch]]]. The best of some short runs, per image, and
+ * its GMAC/s.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,9 +58,9 @@ static void *buffer(size_t bytes) {
   return p;
 }
 
-static void measure(const layer *l, const oct_conv_i8_kernel *k) {
+static void measure(const layer *l, const oct_conv_i8_kernel *k, int batch) {
   int out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
-  oct_conv_i8_args a = {.shape = {.batch = 1,
+  oct_conv_i8_args a = {.shape = {.batch = batch,
                                   .in_h = l->size,
                                   .in_w = l->size,
                                   .channels = l->channels,
@@ -80,7 +81,7 @@ static void measure(const layer *l, const oct_conv_i8_kernel *k) {
   ptrdiff_t row = (ptrdiff_t)(l->size + 2 * l->pad) * l->channels, image = row * (l->size + 2 * l->pad);
   size_t weights_bytes = (size_t)l->out_channels * (size_t)(l->channels / l->groups * l->kernel * l->kernel),
          padded = (size_t)(l->out_channels + 63) / 64 * 64;
-  uint8_t *in = buffer((size_t)image + OCT_OVERREAD), *output = buffer((size_t)(out * out * l->out_channels));
+  uint8_t *in = buffer((size_t)(batch * image) + OCT_OVERREAD), *output = buffer((size_t)(batch * out * out * l->out_channels));
   int8_t *weights = buffer(weights_bytes);
   int32_t *bias = calloc(padded, 4);
   float *multiplier = calloc(padded, 4);
@@ -98,7 +99,7 @@ static void measure(const layer *l, const oct_conv_i8_kernel *k) {
   for (int i = 0; i < 200 && (i < 3 || now() - start < 0.05); i++) {
     double t = now();
     for (int r = 0; r < repeat; r++) k->run(&a, 0, units, workspace);
-    t = (now() - t) / repeat;
+    t = (now() - t) / repeat / batch;
     if (t < best) best = t;
   }
   printf("%-26s %-38s %10.3f us %8.2f GMAC/s\n", l->name, k->name, best * 1e6, macs / best * 1e-9);
@@ -112,7 +113,7 @@ int main(int argc, char **argv) {
     for (const oct_conv_i8_kernel *const *k = oct_conv_i8_kernels; *k; k++) {
       if ((*k)->isa != OCT_ISA_SCALAR && !oct_isa_allowed(isa, (*k)->isa)) continue;
       if (argc > 2 && !strstr((*k)->name, argv[2])) continue;
-      measure(&layers[i], *k);
+      measure(&layers[i], *k, argc > 3 && atoi(argv[3]) > 0 ? atoi(argv[3]) : 1);
     }
   }
   return 0;

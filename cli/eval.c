@@ -12,7 +12,7 @@ static int run(cli *c, int argc, char **argv) {
                                 {"--limit", CLI_COUNT, &limit, "N", "only the first N samples"},
                                 {"--batch", CLI_COUNT, &batch, "N", "samples per run (chosen)"},
                                 {"--weights", CLI_TEXT, (void *)&weights, "FILE", "take the weights from this .pth, .npz or .npy"},
-                                {"--no-fuse", CLI_TEXT, (void *)&no_fuse, "NAMES", "do not fuse: residual,activation,table,all"},
+                                {"--no-fuse", CLI_TEXT, (void *)&no_fuse, "NAMES", "leave these out: residual, activation, table, bias, all (fusions), or passes; comma-separated"},
                                 {"--exact-float", CLI_FLAG, &exact_float, NULL, "float convolutions by direct sums only: closer to exact, slower"},
                                 {0}};
   int status = cli_parse(c, argc, argv, options);

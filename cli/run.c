@@ -203,7 +203,7 @@ static int run(cli *c, int argc, char **argv) {
                                 {"--repeat", CLI_COUNT, &s.repeat, "N", "run N times (1)"},
                                 {"--profile", CLI_FLAG, &s.profile, NULL, "time of each step"},
                                 {"--executor", CLI_TEXT, (void *)&s.executor, "NAME", "static (the only one so far)"},
-                                {"--no-fuse", CLI_TEXT, (void *)&s.no_fuse, "NAMES", "do not fuse: residual,activation,table,all"},
+                                {"--no-fuse", CLI_TEXT, (void *)&s.no_fuse, "NAMES", "leave these out: residual, activation, table, bias, all (fusions), or passes; comma-separated"},
                                 {"--weights", CLI_TEXT, (void *)&s.weights, "FILE", "take the weights from this .pth, .npz or .npy"},
                                 {"--exact-float", CLI_FLAG, &s.exact_float, NULL, "float convolutions by direct sums only: closer to exact, slower"},
                                 {0}};

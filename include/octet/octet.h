@@ -88,7 +88,7 @@ typedef struct octet_session_options {
   const octet_tensor *shapes; /* inputs by name: rank and dims (data NULL), or data too: then the input is fixed to that value */
   size_t n_shapes;
   const char *isa;            /* "scalar" "avx2" "avxvnni" "avx512" "avx512vnni": the widest that may be used; NULL: the context's */
-  const char *no_fuse;        /* comma-separated: "residual" "activation" "table" "all", or names of passes; NULL: everything is fused */
+  const char *no_fuse;        /* comma-separated: "residual" "activation" "table" "bias" "all", or names of passes; NULL: everything is fused */
   bool exact_float;           /* float convolutions by direct sums only: Winograd's rounding error is about five times as large */
 } octet_session_options;
 OCTET_API octet_session_options octet_session_options_default(void);

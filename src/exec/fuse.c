@@ -5,11 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/movement.h"
+
 unsigned oct_fuse_kind_parse(const char *name) {
   static const struct {
     const char *name;
     unsigned kind;
-  } kinds[] = {{"residual", OCT_FUSE_RESIDUAL}, {"activation", OCT_FUSE_ACTIVATION}, {"table", OCT_FUSE_TABLE}, {"bias", OCT_FUSE_BIAS}, {"all", OCT_FUSE_ALL}};
+  } kinds[] = {{"residual", OCT_FUSE_RESIDUAL}, {"activation", OCT_FUSE_ACTIVATION}, {"table", OCT_FUSE_TABLE}, {"bias", OCT_FUSE_BIAS}, {"transpose", OCT_FUSE_TRANSPOSE}, {"all", OCT_FUSE_ALL}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, name) == 0) return kinds[i].kind;
   return 0;
@@ -53,15 +55,58 @@ static void claim(fuser *f, oct_node *root, oct_fusion *fusion, oct_node *user) 
 }
 
 static void give_up(fuser *f, oct_node *root) {
-  for (int id = root->id + 1; id <= f->map->last[root->id]; id++)
+  for (int id = 0; id <= f->map->last[root->id]; id++)
     if (f->map->root[id] == root) f->map->root[id] = NULL;
   f->map->last[root->id] = root->id;
+}
+
+/* ---- Products of two activations ---- */
+
+static bool is_real(const oct_value *v) { return v && v->dtype == OCT_F32 && !v->quant && v->has_shape && oct_shape_count(&v->shape) > 0; }
+
+/* A matmul whose factors are both computed, in float. */
+static bool multiplies_activations(const oct_node *root) {
+  if (oct_node_has(root, OCT_TRAIT_CHANNELS_LAST) || root->op->max_inputs != 2 || root->n_inputs != 2) return false;
+  for (int i = 0; i < 2; i++)
+    if (!is_real(root->inputs[i]) || oct_constant_of(root->inputs[i]) || root->inputs[i]->shape.rank < 2) return false;
+  return is_real(root->outputs[0]);
+}
+
+/* A transposition; `keeps_last`: the last dim stays the last. */
+static bool is_transposition(const oct_node *node, bool keeps_last) {
+  int perm[OCT_MAX_RANK];
+  if (!oct_node_has(node, OCT_TRAIT_PERMUTES) || !is_real(node->inputs[0]) || oct_constant_of(node->inputs[0]) || !is_real(node->outputs[0])) return false;
+  int rank = node->inputs[0]->shape.rank;
+  return rank > 1 && oct_transpose_permutation(node, rank, perm) && (!keeps_last || perm[rank - 1] == rank - 1);
+}
+
+/* A is read by rows, B in any order. */
+static void fuse_before(fuser *f, oct_node *root, oct_fusion *fusion) {
+  for (int i = 0; i < 2; i++) {
+    oct_node *node = root->inputs[i]->producer;
+    if (!is_transposition(node, i == 0) || f->map->root[node->id] || oct_only_user(f->uses, root->inputs[i]) != root) continue;
+    fusion->before[i] = node;
+    f->map->root[node->id] = root;
+  }
+}
+
+/* The constant by which `user` multiplies, or 0. */
+static float factor_of(const oct_node *user, const oct_value *value) {
+  double number;
+  if (!oct_node_has(user, OCT_TRAIT_SCALES) || user->n_inputs != 2 || !is_real(user->outputs[0])) return 0;
+  bool second = user->inputs[1] == value;
+  if ((second && !oct_node_has(user, OCT_TRAIT_COMMUTATIVE)) || !oct_constant_scalar(user->inputs[!second], &number)) return 0;
+  if (!oct_shape_equal(&user->outputs[0]->shape, &value->shape)) return 0;
+  float factor = (float)(second ? user->op->scalar2(user, number, 1.0) : user->op->scalar2(user, 1.0, number));
+  return isfinite(factor) ? factor : 0;
 }
 
 static void fuse_from(fuser *f, oct_node *root, unsigned kinds) {
   oct_fusion *fusion = &f->map->fusions[root->id];
   *fusion = (oct_fusion){.output = root->outputs[0], .low = -INFINITY, .high = INFINITY};
   f->map->last[root->id] = root->id;
+  bool product = multiplies_activations(root);
+  if (product && (kinds & OCT_FUSE_TRANSPOSE)) fuse_before(f, root, fusion);
   for (;;) {
     oct_value *value = fusion->output;
     if (value->quant) {
@@ -72,8 +117,17 @@ static void fuse_from(fuser *f, oct_node *root, unsigned kinds) {
     float low, high;
     if (!user || f->map->root[user->id]) break;
     const oct_value *residual = residual_of(user, value), *bias = bias_of(root, user, value);
+    bool fresh = product && value == root->outputs[0];
+    float factor = fresh && (kinds & OCT_FUSE_TRANSPOSE) ? factor_of(user, value) : 0;
+    if (product && (kinds & OCT_FUSE_TRANSPOSE) && !fusion->residual && !fusion->has_clamp && is_transposition(user, true)) {
+      fusion->after = user;
+      claim(f, root, fusion, user);
+      break;
+    }
     if (bias && (kinds & OCT_FUSE_BIAS)) {
       fusion->bias = bias;
+    } else if (factor != 0) {
+      fusion->scale = factor;
     } else if (residual && !fusion->residual && !fusion->has_clamp && (kinds & OCT_FUSE_RESIDUAL)) {
       fusion->residual = residual;
     } else if ((kinds & OCT_FUSE_ACTIVATION) && is_clamp(user, &low, &high)) {

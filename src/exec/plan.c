@@ -144,6 +144,14 @@ static octet_status lower_apart(oct_plan *plan, oct_node *root) {
   *f = (oct_fusion){.output = root->outputs[0], .rounded = rounded, .low = -INFINITY, .high = INFINITY};
   plan->fusion.last[root->id] = root->id;
   plan->values[root->outputs[0]->id].inside = false;
+  for (int id = 0; id < root->id; id++) { /* transpositions before it */
+    if (plan->fusion.root[id] != root) continue;
+    plan->fusion.root[id] = NULL;
+    plan->values[plan->graph->nodes[id]->outputs[0]->id].inside = false;
+    OCT_TRY(lower_node(plan, plan->graph->nodes[id]));
+  }
+  plan->current = root;
+  snprintf(plan->decline, sizeof plan->decline, "%s", plan->reports[root->id].decline);
   OCT_TRY(oct_plan_reference(plan, root));
   OCT_TRY(oct_plan_finish_value(plan, root->outputs[0]));
   for (int id = root->id + 1; id <= last; id++) {

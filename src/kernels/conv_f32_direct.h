@@ -60,6 +60,24 @@ static inline void oct_conv_f32_pack(const oct_conv_shape *s, int lanes, int pan
   }
 }
 
+/* A 1x1 problem of one group whose weights lie anywhere. */
+static inline void oct_conv_f32_pack_matrix(const oct_conv_shape *s, int lanes, int panel, const float *w, ptrdiff_t k_stride, ptrdiff_t n_stride,
+                                            float scale, float *packed) {
+  oct_conv_f32_plan p = oct_conv_f32_plan_make(s, lanes, panel);
+  for (int64_t first = 0; first < p.group_out; first += panel) {
+    int64_t left = p.group_out - first, width = p.columns - first < panel ? p.columns - first : panel, count = left < width ? left : width;
+    for (int64_t k = 0; k < p.k; k++, packed += width) {
+      const float *from = w + k * k_stride + first * n_stride;
+      if (n_stride == 1) {
+        for (int64_t n = 0; n < count; n++) packed[n] = from[n] * scale;
+      } else {
+        for (int64_t n = 0; n < count; n++) packed[n] = from[n * n_stride] * scale;
+      }
+      for (int64_t n = count; n < width; n++) packed[n] = 0;
+    }
+  }
+}
+
 /* Where unit `unit` lies: group, first column of its panel, pixels [pixel, pixel_end). */
 typedef struct oct_conv_f32_unit {
   int64_t group, column, pixel, pixel_end;

@@ -59,6 +59,10 @@ static void pack(const oct_conv_shape *shape, const float *weights, void *packed
   oct_conv_f32_pack(shape, LANES, PANEL, weights, (float *)packed);
 }
 
+static void pack_matrix(const oct_conv_shape *shape, const float *w, ptrdiff_t k_stride, ptrdiff_t n_stride, float scale, void *packed) {
+  oct_conv_f32_pack_matrix(shape, LANES, PANEL, w, k_stride, n_stride, scale, (float *)packed);
+}
+
 static size_t units(const oct_conv_shape *shape) { return oct_conv_f32_units(shape, LANES, PANEL); }
 
 static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *workspace) {
@@ -79,6 +83,7 @@ const oct_conv_f32_kernel oct_conv_f32_direct_6x64__avx512 = {
     .reject = reject,
     .packed_bytes = packed_bytes,
     .pack = pack,
+    .pack_matrix = pack_matrix,
     .units = units,
     .run = run,
 };

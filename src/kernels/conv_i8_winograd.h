@@ -99,7 +99,8 @@ static inline oct_winograd_plan oct_winograd_plan_of(const oct_conv_shape *s, co
   int64_t most = oct_winograd_block(p.chunks * isa->lanes);
   p.blocks = (p.tiles + most - 1) / most;
   p.panels = (s->out_channels + isa->widest - 1) / isa->widest;
-  /* An odd number of cache lines between positions, so that those of one tile do not meet in the same cache sets. */
+  while (p.blocks > 1 && p.blocks * p.panels % 4) p.blocks++; /* equal shares for two or four threads */
+  /* An odd number of vectors between positions, so that those of one tile do not meet in the same cache sets. */
   int64_t block = (p.tiles + p.blocks - 1) / p.blocks, odd = block | 1;
   p.input_position = odd * isa->lanes;
   p.result_position = block * isa->widest + 64 / (ptrdiff_t)sizeof(int32_t);

@@ -111,6 +111,8 @@ typedef struct oct_conv_f32_kernel {
   const char *(*reject)(const oct_conv_shape *shape);
   size_t (*packed_bytes)(const oct_conv_shape *shape);
   void (*pack)(const oct_conv_shape *shape, const float *weights, void *packed);
+  /* The same for a 1x1 problem of one group whose weight of input k and output n lies at w[k * k_stride + n * n_stride], times scale; NULL: none. */
+  void (*pack_matrix)(const oct_conv_shape *shape, const float *w, ptrdiff_t k_stride, ptrdiff_t n_stride, float scale, void *packed);
   size_t (*workspace_bytes)(const oct_conv_shape *shape);
   size_t (*units)(const oct_conv_shape *shape);
   void (*run)(const oct_conv_f32_args *args, size_t begin, size_t end, void *workspace);

@@ -90,8 +90,8 @@ static octet_status lower_pow(oct_lowering *l, oct_node *node) { return oct_bina
 static const oct_attribute_spec mod_attributes[] = {{"fmod", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "1: the result has the dividend's sign"},
                                                     {0}};
 
-#define PAIR(op, text, function, whole, lowering, onnx, since)                                                                      \
-  .name = op, .summary = text, .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC, \
+#define PAIR(op, text, more, function, whole, lowering, onnx, since)                                                                      \
+  .name = op, .summary = text, .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC | (more), \
   .min_inputs = 2, .max_inputs = 2, .min_outputs = 1, .max_outputs = 1, .reference = whole, .scalar2 = function, .lower = lowering, \
   .imports = OCT_ONNX_IMPORT(onnx, since), .exports = OCT_ONNX_EXPORT(onnx)
 #define OBSERVED \
@@ -103,19 +103,19 @@ static const char *const pow_cases[] = {"in=f32[1,3,5,7],f32[]=2", "in=f32[3],i3
 static const char *const mod_cases[] = {"in=i32[5],i32[5]=1,2,-3,0,7", "in=f32[3,4],f32[4]=1,2,-3,0.5 attr:fmod=1", NULL};
 
 const oct_op oct_op_div = {
-    PAIR("div", "a / b", divide, reference_div, lower_div, "Div", 7),
+    PAIR("div", "a / b", OCT_TRAIT_SCALES, divide, reference_div, lower_div, "Div", 7),
     .infer = oct_infer_broadcast_numbers,
     .quantization = OBSERVED,
     .cases = div_cases,
 };
 const oct_op oct_op_pow = {
-    PAIR("pow", "a to the power b", power, reference_pow, lower_pow, "Pow", 7),
+    PAIR("pow", "a to the power b", 0, power, reference_pow, lower_pow, "Pow", 7),
     .infer = infer_pow,
     .quantization = OBSERVED,
     .cases = pow_cases,
 };
 const oct_op oct_op_mod = {
-    PAIR("mod", "remainder", modulo, reference_mod, NULL, "Mod", 10),
+    PAIR("mod", "remainder", 0, modulo, reference_mod, NULL, "Mod", 10),
     .infer = oct_infer_broadcast_numbers,
     .attributes = mod_attributes,
     .quantization = {.roles = {OCT_ROLE_NONE}, .output = OCT_OUTPUT_FLOAT},

@@ -73,7 +73,13 @@ void oct_units_make(oct_units *units, const oct_loops *loops, oct_step *step) {
 
 oct_run oct_units_run(const oct_units *units, int operands, size_t unit) {
   oct_run run;
-  size_t row = unit / units->pieces;
+  const oct_loops *loops = &units->loops;
+  if (loops->rank == 2 && units->pieces == 1) { /* many short rows: no division for each */
+    for (int i = 0; i < operands; i++) run.offset[i] = (int64_t)unit * loops->stride[i][0];
+    run.n = (size_t)loops->count[1];
+    return run;
+  }
+  size_t row = units->pieces == 1 ? unit : unit / units->pieces;
   int64_t start = (int64_t)(unit - row * units->pieces) * units->piece, left = units->loops.count[units->loops.rank - 1] - start;
   oct_loops_row(&units->loops, row, operands, run.offset);
   for (int i = 0; i < operands; i++) run.offset[i] += start * oct_units_stride(units, i);

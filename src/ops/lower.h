@@ -51,6 +51,9 @@ typedef struct oct_step {
 
 /* What the planner fused onto an accumulating node (convolution, gemm, matmul): first the bias, then the residual, then the activation. */
 typedef struct oct_fusion {
+  /* Product of two activations (matmul) only: transpositions of its inputs and of its result that reading and writing do, or NULL; and a factor, 0: none */
+  const oct_node *before[2], *after;
+  float scale;
   const oct_value *bias;      /* constant per output channel, added first, where the node has no bias of its own; or NULL */
   const oct_value *residual;  /* added to the result, or NULL */
   bool has_clamp;

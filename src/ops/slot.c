@@ -80,8 +80,9 @@ size_t oct_loops_rows(const oct_loops *loops) {
 void oct_loops_row(const oct_loops *loops, size_t row, int operands, int64_t offsets[]) {
   for (int k = 0; k < operands; k++) offsets[k] = 0;
   for (int d = loops->rank - 2; d >= 0; d--) {
-    int64_t index = (int64_t)(row % (size_t)loops->count[d]);
-    row /= (size_t)loops->count[d];
+    size_t count = (size_t)loops->count[d], above = row < count ? 0 : row / count; /* the outermost dim needs no division */
+    int64_t index = (int64_t)(row - above * count);
+    row = above;
     for (int k = 0; k < operands; k++) offsets[k] += index * loops->stride[k][d];
   }
 }
