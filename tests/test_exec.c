@@ -292,6 +292,27 @@ static void shapes_that_do_not_fit_are_named(void **state) {
   oct_graph_destroy(graph);
 }
 
+static bool has_kernel(const oct_session *session, const char *part) {
+  for (size_t i = 0; i < session->n_steps; i++)
+    if (strstr(session->steps[i]->kernel, part)) return true;
+  return false;
+}
+
+/* Winograd's rounding is not that of a direct sum; `exact_float` keeps it out. */
+static void exact_float_sums_directly(void **state) {
+  (void)state;
+  oct_graph *graph = exec_parse("input x f32[N,16,12,12]\n" CONV3("y", "x", "16", "16") "output y\n");
+  oct_session_options o = oct_session_options_default();
+  for (int exact = 0; exact < 2; exact++) {
+    oct_session *session = NULL;
+    o.exact_float = exact;
+    check(oct_session_create(ctx, graph, &o, &session));
+    assert_int_equal(has_kernel(session, "winograd"), !exact && (ctx->isa_mask & (1u << OCT_ISA_AVX2)) != 0);
+    oct_session_destroy(session);
+  }
+  oct_graph_destroy(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(float_graphs_agree_with_the_references),
@@ -304,6 +325,7 @@ int main(void) {
       cmocka_unit_test(threads_do_not_change_bytes),
       cmocka_unit_test(bound_inputs_become_constants),
       cmocka_unit_test(shapes_that_do_not_fit_are_named),
+      cmocka_unit_test(exact_float_sums_directly),
   };
   return cmocka_run_group_tests(tests, exec_setup, exec_teardown);
 }

@@ -88,13 +88,13 @@ class Accuracy(unittest.TestCase):
         self.assertEqual(int((runtime(TEMP / "float.onnx", digits()).argmax(1) == truth()).sum()), 9661)
 
     def test_int8_for_ten_seeds(self):
-        counts = [correct(quantized("int8", seed)) for seed in range(2 if SANITIZED else 10)]
+        counts = [correct(quantized("int8", seed)) for seed in range(1 if SANITIZED else 10)]
         print("int8 by seed:", counts)
         self.assertGreaterEqual(min(counts), 9655)
 
     def test_other_modes(self):
         for mode, least in (("fp16", 9659), ("weight-only", 9659), ("dynamic", 9655)):
-            for suffix in ("oct",) if mode == "dynamic" and SANITIZED else ("oct", "onnx"):
+            for suffix in ("oct", "onnx")[:1 if SANITIZED else 2]:
                 count = correct(quantized(mode, suffix=suffix))
                 print(f"{mode} ({suffix}): {count}")
                 self.assertGreaterEqual(count, least, mode)
@@ -102,13 +102,13 @@ class Accuracy(unittest.TestCase):
     def test_forms_of_int8(self):
         """The file's form does not matter, nor do per-tensor weights or symmetric ranges cost much."""
         self.assertEqual(correct(quantized("int8", suffix="oct")), correct(quantized("int8")))
-        for extra in (["--per-tensor"], ["--symmetric"], ["--observer", "mse"], ["--observer", "percentile"], ["--observer", "kl"], ["--observer", "moving-average"]):
+        for extra in (["--per-tensor"], ["--symmetric"], ["--observer", "mse"], ["--observer", "percentile"], ["--observer", "kl"], ["--observer", "moving-average"])[:1 if SANITIZED else 6]:
             path = TEMP / "extra.onnx"
             octet("quantize", MNIST / "mnist.oct", "-o", path, "--calibration", TRAIN, "--samples", 500, *extra)
             count = correct(path)
             print(extra, count)
             self.assertGreaterEqual(count, 9600, extra)
-        for io in ("int8", "uint8"):
+        for io in ("int8", "uint8")[:1 if SANITIZED else 2]:
             octet("quantize", MNIST / "mnist.oct", "-o", TEMP / "io.onnx", "--calibration", TRAIN, "--samples", 1000, "--io", io)
             kind = json.loads(octet("inspect", TEMP / "io.onnx", "--json"))
             self.assertEqual((kind["inputs"][0]["dtype"], kind["outputs"][0]["dtype"]), ({"int8": "i8", "uint8": "u8"}[io],) * 2)

@@ -37,7 +37,12 @@ ort.set_default_logger_severity(3)
 WORK = tempfile.TemporaryDirectory()
 TEMP, KEPT = pathlib.Path(WORK.name), pathlib.Path.cwd()
 PASSES = sorted(name for file in (SOURCE / "src" / "passes").glob("*.c") for name in re.findall(r"^const oct_pass oct_pass_(\w+) =", file.read_text(), re.M))
-FUSIONS = ["all", "residual", "activation", "table", "bias"]
+
+
+def fusions():
+    """The kinds that --no-fuse knows, from what it says to a wrong one."""
+    done = subprocess.run([BINARY, "run", SOURCE / "examples" / "mnist" / "mnist.oct", "--no-fuse", "?"], capture_output=True, text=True)
+    return re.search(r'"\?": (.*), or a pass', done.stderr)[1].split(", ")
 
 
 def octet(*arguments, **more):
@@ -118,13 +123,13 @@ def faces():
 
 # name, path, samples, least output SQNR of static int8 in dB, runs under the sanitizers too
 MODELS = [
-    ("seed_mnist", KEPT / "seed_mnist.onnx", lambda: digits(200) / 255, 25, True),
-    ("mnist_8", DATA / "onnx-zoo-small" / "mnist_8" / "model.onnx", lambda: digits(100), 25, True),
-    ("resnet20", DATA / "resnet-cifar10" / "resnet20.onnx", lambda: noise(16, 3, 32, 32), 15, True),
-    ("super_resolution_10", DATA / "onnx-zoo-small" / "super_resolution_10" / "model.onnx", lambda: photos()[1][:4].mean(1, keepdims=True) / 255, 15, False),
-    ("version-RFB-320", DATA / "ultraface" / "version-RFB-320.onnx", lambda: faces(), 15, False),
-    ("efficientnet-lite0", DATA / "efficientnet-lite0" / "efficientnet-lite0.onnx", lambda: (photos()[1] - 127) / 128, 10, False),
-    ("resnet18", KEPT / "resnet18.onnx", lambda: noise(4, 3, 224, 224), 15, False),
+    ("seed_mnist", KEPT / "seed_mnist.onnx", lambda: digits(200) / 255, 32, True),
+    ("mnist_8", DATA / "onnx-zoo-small" / "mnist_8" / "model.onnx", lambda: digits(100), 35, True),
+    ("resnet20", DATA / "resnet-cifar10" / "resnet20.onnx", lambda: noise(16, 3, 32, 32), 25, True),
+    ("super_resolution_10", DATA / "onnx-zoo-small" / "super_resolution_10" / "model.onnx", lambda: photos()[1][:4].mean(1, keepdims=True) / 255, 20, False),
+    ("version-RFB-320", DATA / "ultraface" / "version-RFB-320.onnx", lambda: faces(), 35, False),
+    ("efficientnet-lite0", DATA / "efficientnet-lite0" / "efficientnet-lite0.onnx", lambda: (photos()[1] - 127) / 128, 16, False),
+    ("resnet18", KEPT / "resnet18.onnx", lambda: noise(4, 3, 224, 224), 30, False),
 ]
 
 
@@ -159,6 +164,8 @@ class Float(unittest.TestCase):
         return worst
 
     def test_outputs_are_those_of_onnx_runtime(self):
+        options = fusions() + PASSES
+        self.assertLessEqual({"all", "residual", "activation", "table", "constant_folding", "fold_batch_normalization"}, set(options))
         for name, path, samples, _, _ in wanted():
             judge = session(path)
             feed = samples()[:1]
@@ -166,9 +173,9 @@ class Float(unittest.TestCase):
             outputs = [o.name for o in judge.get_outputs()]
             want = dict(zip(outputs, judge.run(None, {judge.get_inputs()[0].name: feed})))
             worst = self.agrees(name, path, TEMP / f"{name}.npy", want)
-            for option in ["all"] if name == "resnet18" else FUSIONS + PASSES:
+            for option in ["all"] if name == "resnet18" else options:
                 worst = max(worst, self.agrees(name, path, TEMP / f"{name}.npy", want, "--no-fuse", option))
-            worst = max(worst, self.agrees(name, path, TEMP / f"{name}.npy", want, "--no-fuse", ",".join(FUSIONS + PASSES)))
+            worst = max(worst, self.agrees(name, path, TEMP / f"{name}.npy", want, "--no-fuse", ",".join(options)))
             print(f"{name}: largest difference {worst:.2g} of the largest output")
 
     def test_batches_and_threads(self):
@@ -202,7 +209,7 @@ class Int8(unittest.TestCase):
             ratios = {o["name"]: o["sqnr_db"] for o in report["outputs"]}
             print(f"{name}: output SQNR {ratios} dB, float: {report['float_islands']}")
             self.assertGreaterEqual(min(ratios.values()), least, name)
-            # ONNX Runtime takes the file, and its results are as near to float.
+            # ONNX Runtime takes the file, and its results are nearer to Octet's than either is to float.
             feed = samples()[:1]
             np.save(TEMP / "feed.npy", feed)
             octet("run", TEMP / f"{name}-int8.onnx", "--input", TEMP / "feed.npy", "--output-dir", TEMP / "int8")
@@ -210,7 +217,8 @@ class Int8(unittest.TestCase):
             for output, reference in zip(judge.get_outputs(), judge.run(None, {judge.get_inputs()[0].name: feed})):
                 got = np.load(TEMP / "int8" / (output.name + ".npy"))
                 noise_power, power = float(np.square(got - reference).mean()), float(np.square(reference).mean())
-                self.assertLess(noise_power, power * 10 ** (-least / 10), f"{name}: {output.name}")
+                print(f"{name}: {output.name} agrees with ONNX Runtime to {10 * np.log10(power / max(noise_power, 1e-30)):.0f} dB")
+                self.assertLess(noise_power, power * 10 ** (-(least + 5) / 10), f"{name}: {output.name}")
 
     def test_bytes_are_the_same_everywhere(self):
         for name, path, samples, _, _ in wanted():

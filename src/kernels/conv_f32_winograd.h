@@ -48,7 +48,7 @@ static inline oct_winograd_plan oct_winograd_plan_make(const oct_conv_shape *s, 
   p.columns = (s->out_channels + lanes - 1) / lanes * lanes;
   p.panels = (s->out_channels + panel - 1) / panel;
   int64_t most = cached_floats / (OCT_WINOGRAD_POSITIONS * p.chunks * lanes);
-  most = most < 12 ? 12 : most > 48 ? 48 : most;
+  most = most < 12 ? 12 : most > 64 ? 64 : most;
   p.blocks = (p.class_end[3] + most - 1) / most;
   p.block_tiles = (p.class_end[3] + p.blocks - 1) / p.blocks;
   return p;

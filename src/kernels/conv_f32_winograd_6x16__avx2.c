@@ -48,9 +48,12 @@ static void multiply(const oct_winograd_block *b, int64_t channels, int64_t widt
     multiply_position(&sets[width / LANES - 1], b, i, channels, width, weights + i * channels * width, values, products);
 }
 
+/* By the tiles of one image, so that the choice, and with it the bits, does not depend on the batch. */
 static const char *reject(const oct_conv_shape *s) {
   const char *refusal = oct_winograd_refusal(s);
-  return refusal ? refusal : oct_winograd_is_heavy(s, BYTES_PER_TILE, MOST_BYTES) ? "too many transformed weights" : NULL;
+  oct_conv_shape image = *s;
+  image.batch = 1;
+  return refusal ? refusal : oct_winograd_is_heavy(&image, BYTES_PER_TILE, MOST_BYTES) ? "too many transformed weights" : NULL;
 }
 
 const oct_conv_f32_kernel oct_conv_f32_winograd_6x16__avx2 = {

@@ -12,7 +12,7 @@
 #define SCRATCH 0
 #define BYTES_PER_TILE 65536 /* above these, transforming the weights in registers is faster */
 #define MOST_BYTES (1024 * 1024)
-#define CACHED_FLOATS (160 * 1024)
+#define CACHED_FLOATS (32 * 1024)
 
 #include "kernels/conv_f32_winograd_tile.h"
 #include "kernels/conv_f32_winograd_products.h"

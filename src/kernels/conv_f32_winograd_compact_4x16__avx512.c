@@ -1,6 +1,6 @@
 /* Float Winograd convolution F(4x4,3x3), AVX-512, whose weights stay 3x3 in memory: a quarter of the memory traffic, for layers
  * with many weights. They are transformed between the products, in registers, for one row of positions (6) x 4 tiles x 16 channels
- * at a time; or, for a block of many tiles, a row of positions at a time into the workspace, for products of 12 tiles x 16.
+ * at a time; or, for a block of many tiles, a row of positions at a time into the workspace, for products of 16 tiles x 16.
  * Bit for bit the results of conv_f32_winograd_6x64__avx512.c.
  * SPDX-License-Identifier: MIT */
 #include "kernels/conv_f32_winograd__avx512.h"
@@ -9,7 +9,7 @@
 #define STORED 9
 #define CACHED_FLOATS (300 * 1024)
 #define HEIGHT 4
-#define MANY 8 /* tiles of a block, above which its weights are transformed into the workspace */
+#define MANY 16 /* tiles of a block, above which its weights are transformed into the workspace */
 
 #define SCRATCH (6 * PANEL) /* floats per channel */
 
@@ -111,9 +111,9 @@ EXPAND(0) EXPAND(1) EXPAND(2) EXPAND(3) EXPAND(4) EXPAND(5)
 typedef void (*expand_fn)(int64_t channels, const float *weights, const float *next, float *to);
 static const expand_fn expand_rows[6] = {expand_0, expand_1, expand_2, expand_3, expand_4, expand_5};
 
-GEMM_12(1)
+GEMM_16(1)
 
-static const gemm_set column = {.height = 12, .run = {GEMM_NAMES_12(1)}};
+static const gemm_set column = {.height = 16, .run = {GEMM_NAMES_16(1)}};
 
 /* Many tiles: a row's weights are transformed once, and lie near by while its products are made. */
 static void multiply_many(const oct_winograd_block *b, int64_t channels, const float *weights, const float *values, float *products,

@@ -8,13 +8,14 @@
 
 #include "kernels/conv_f32_winograd.h"
 
-#define TALLEST 12
+#define TALLEST 16
 
 
 #define FOR_VECTORS(X, r) X(r, 0) X(r, 1) X(r, 2) X(r, 3)
-#define FOR_ALL(X)                                                                                                        \
-  FOR_VECTORS(X, 0) FOR_VECTORS(X, 1) FOR_VECTORS(X, 2) FOR_VECTORS(X, 3) FOR_VECTORS(X, 4) FOR_VECTORS(X, 5)           \
-  FOR_VECTORS(X, 6) FOR_VECTORS(X, 7) FOR_VECTORS(X, 8) FOR_VECTORS(X, 9) FOR_VECTORS(X, 10) FOR_VECTORS(X, 11)
+#define FOR_ALL(X)                                                                                                \
+  FOR_VECTORS(X, 0) FOR_VECTORS(X, 1) FOR_VECTORS(X, 2) FOR_VECTORS(X, 3) FOR_VECTORS(X, 4) FOR_VECTORS(X, 5)     \
+  FOR_VECTORS(X, 6) FOR_VECTORS(X, 7) FOR_VECTORS(X, 8) FOR_VECTORS(X, 9) FOR_VECTORS(X, 10) FOR_VECTORS(X, 11)   \
+  FOR_VECTORS(X, 12) FOR_VECTORS(X, 13) FOR_VECTORS(X, 14) FOR_VECTORS(X, 15)
 #define ACCUMULATOR(r, v) V c##r##_##v = V_ZERO();
 #define WEIGHTS(v) V b##v = columns > v ? V_LOAD(weights + v * LANES) : V_ZERO();
 #define MULTIPLY(r, v) \
@@ -52,9 +53,12 @@ typedef struct gemm_set {
 #define GEMM_6(columns) GEMM(1, columns) GEMM(2, columns) GEMM(3, columns) GEMM(4, columns) GEMM(5, columns) GEMM(6, columns)
 #define GEMM_8(columns) GEMM_6(columns) GEMM(7, columns) GEMM(8, columns)
 #define GEMM_12(columns) GEMM_8(columns) GEMM(9, columns) GEMM(10, columns) GEMM(11, columns) GEMM(12, columns)
+#define GEMM_16(columns) GEMM_12(columns) GEMM(13, columns) GEMM(14, columns) GEMM(15, columns) GEMM(16, columns)
 #define GEMM_NAMES_6(columns) gemm_1x##columns, gemm_2x##columns, gemm_3x##columns, gemm_4x##columns, gemm_5x##columns, gemm_6x##columns
 #define GEMM_NAMES_8(columns) GEMM_NAMES_6(columns), gemm_7x##columns, gemm_8x##columns
 #define GEMM_NAMES_12(columns) GEMM_NAMES_8(columns), gemm_9x##columns, gemm_10x##columns, gemm_11x##columns, gemm_12x##columns
+
+#define GEMM_NAMES_16(columns) GEMM_NAMES_12(columns), gemm_13x##columns, gemm_14x##columns, gemm_15x##columns, gemm_16x##columns
 
 /* One position, for all tiles of the block that have it. */
 static void multiply_position(const gemm_set *set, const oct_winograd_block *b, int position, int64_t channels, int64_t width,

@@ -73,6 +73,14 @@ INLINE void input(const int height, const int width, const uint8_t *in, ptrdiff_
 
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
 #define DECLARE(r) V c##r##0 = V_ZERO(), c##r##1 = V_ZERO(), c##r##2 = V_ZERO(), c##r##3 = V_ZERO();
+#define LOAD(r)                                             \
+  if (r < rows) {                                           \
+    const int32_t *m = p->m + r * WIDTH;                    \
+    c##r##0 = V_LOAD(m);                                    \
+    if (vectors > 1) c##r##1 = V_LOAD(m + LANES / 2);       \
+    if (vectors > 2) c##r##2 = V_LOAD(m + 2 * (LANES / 2)); \
+    if (vectors > 3) c##r##3 = V_LOAD(m + 3 * (LANES / 2)); \
+  }
 #define MULTIPLY(r)                                            \
   if (r < rows) {                                              \
     const V x = V_SET1_32(v + r * LANES + k);                  \
@@ -95,6 +103,9 @@ INLINE void product(const int rows, const int vectors, const oct_winograd_produc
   const char *next = p->next;
   const ptrdiff_t ahead = p->ahead;
   EACH_ROW(DECLARE)
+  if (p->add) {
+    EACH_ROW(LOAD)
+  }
   for (int64_t left = p->steps; left > 0; left -= LANES / 2, v += p->chunk) {
     const ptrdiff_t end = left < LANES / 2 ? 2 * left : LANES;
     for (ptrdiff_t k = 0; k < end; k += 2, u += LANES * vectors, next += ahead) {
@@ -114,8 +125,33 @@ INLINE void product(const int rows, const int vectors, const oct_winograd_produc
   DEFINE_PRODUCT(v, 1) DEFINE_PRODUCT(v, 2) DEFINE_PRODUCT(v, 3) DEFINE_PRODUCT(v, 4) DEFINE_PRODUCT(v, 5) DEFINE_PRODUCT(v, 6)
 #define PRODUCTS_6(v) NULL, product_##v##_1, product_##v##_2, product_##v##_3, product_##v##_4, product_##v##_5, product_##v##_6
 
-/* ---- Output: A, scaled so that it completes the weights' factors to 24 in each dimension, modulo 2^32. ---- */
+/* ---- Output: A, scaled so that it completes the weights' factors to 24 in each dimension, modulo 2^32. The including file defines
+ * OCT_WINOGRAD_PLAIN when these are 1. ---- */
 
+#ifdef OCT_WINOGRAD_PLAIN
+INLINE six output_4(six m) {
+  const V s = V_SHIFT32(V_ADD32(m.p1, m.p2), 2), d = V_SHIFT32(V_SUB32(m.p1, m.p2), 2);
+  const V t = V_ADD32(m.p3, m.p4), h = V_SUB32(m.p3, m.p4), a = V_ADD32(m.p0, m.p0);
+  const V x = V_ADD32(h, V_ADD32(m.p5, V_ADD32(m.p5, m.p5)));
+  return (six){.p0 = V_ADD32(V_SUB32(t, s), V_ADD32(a, V_ADD32(a, a))),
+               .p1 = V_SUB32(V_ADD32(h, h), d),
+               .p2 = V_SUB32(V_SHIFT32(t, 2), s),
+               .p3 = V_SUB32(V_SHIFT32(x, 3), d),
+               .p4 = x,
+               .p5 = x};
+}
+
+INLINE six output_3(six m) {
+  const V a = V_ADD32(m.p1, V_ADD32(m.p1, m.p1)), b = V_ADD32(m.p0, V_ADD32(m.p0, m.p0)), c = V_ADD32(m.p5, m.p5);
+  const V p = V_ADD32(a, m.p2), q = V_SUB32(m.p2, a), f = V_ADD32(m.p3, m.p3);
+  return (six){.p0 = V_SHIFT32(V_ADD32(V_SUB32(b, p), m.p3), 2),
+               .p1 = V_SHIFT32(V_ADD32(q, f), 2),
+               .p2 = V_SHIFT32(V_ADD32(V_SUB32(V_ADD32(f, f), p), V_ADD32(c, V_ADD32(c, c))), 2),
+               .p3 = p,
+               .p4 = p,
+               .p5 = p};
+}
+#else
 INLINE six output_4(six m) {
   const V s = V_ADD32(m.p1, m.p2), d = V_SUB32(m.p1, m.p2), t = V_ADD32(m.p3, m.p4), h = V_SUB32(m.p3, m.p4);
   const V x = V_ADD32(V_SHIFT32(h, 2), m.p5);
@@ -136,6 +172,7 @@ INLINE six output_3(six m) {
                .p4 = p,
                .p5 = p};
 }
+#endif
 
 INLINE six output_column(const int height, const int32_t *m, ptrdiff_t position, V bias) {
   const ptrdiff_t row = 6 * position;
@@ -169,6 +206,43 @@ INLINE void output(const int height, const int width, const int32_t *m, ptrdiff_
     OUTPUT_ROW(0) OUTPUT_ROW(1) OUTPUT_ROW(2) if (height == 4) OUTPUT_ROW(3)
   }
 }
+
+/* ---- Weights, when they are packed as they are: G by columns for row i, then by rows ---- */
+
+#ifdef OCT_WINOGRAD_PLAIN
+#define TAP(i, j) V_WIDEN_SIGNED(w + (3 * (i) + (j)) * vectors * LANES)
+
+/* G by columns: i and j are constants after inlining. */
+INLINE V expand_tap(const int i, const int j, const int8_t *w, int vectors) {
+  if (i == 0) return TAP(0, j);
+  if (i == 5) return TAP(2, j);
+  const V odd = i < 3 ? TAP(1, j) : V_SHIFT16(TAP(1, j), 1), even = V_ADD16(TAP(0, j), i < 3 ? TAP(2, j) : V_SHIFT16(TAP(2, j), 2));
+  return i % 2 ? V_ADD16(even, odd) : V_SUB16(even, odd);
+}
+
+INLINE void expand_row(const int i, const int8_t *w, int64_t steps, const int vectors, int16_t *u, ptrdiff_t size) {
+  for (; steps > 0; steps--, w += 8 * vectors * LANES)
+    for (int n = 0; n < vectors; n++, w += LANES, u += LANES) {
+      const V t0 = expand_tap(i, 0, w, vectors), t1 = expand_tap(i, 1, w, vectors), t2 = expand_tap(i, 2, w, vectors);
+      const V s = V_ADD16(t0, t2), q = V_ADD16(t0, V_SHIFT16(t2, 2)), b = V_ADD16(t1, t1);
+      V_STORE(u, t0);
+      V_STORE(u + size, V_ADD16(s, t1));
+      V_STORE(u + 2 * size, V_SUB16(s, t1));
+      V_STORE(u + 3 * size, V_ADD16(q, b));
+      V_STORE(u + 4 * size, V_SUB16(q, b));
+      V_STORE(u + 5 * size, t2);
+    }
+}
+
+static void expand(int i, const int8_t *w, int64_t steps, int vectors, int16_t *u, ptrdiff_t size) {
+  if (i == 0) expand_row(0, w, steps, vectors, u, size);
+  else if (i == 1) expand_row(1, w, steps, vectors, u, size);
+  else if (i == 2) expand_row(2, w, steps, vectors, u, size);
+  else if (i == 3) expand_row(3, w, steps, vectors, u, size);
+  else if (i == 4) expand_row(4, w, steps, vectors, u, size);
+  else expand_row(5, w, steps, vectors, u, size);
+}
+#endif
 
 #define DEFINE_TRANSFORMS(h, w)                                                                                               \
   static void input_##h##w(const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v, ptrdiff_t position, \

@@ -55,13 +55,4 @@ static const oct_winograd_isa isa = {
     .epilogue = oct_epilogue_i8_avx2,
 };
 
-static const char *reject(const oct_conv_shape *s) { return oct_winograd_reject_small(s, &worth); }
-static size_t packed_bytes(const oct_conv_shape *s) { return oct_winograd_packed_bytes(s, &isa); }
-static void pack(const oct_conv_shape *s, const int8_t *weights, void *packed) { oct_winograd_pack(s, &isa, weights, packed); }
-static size_t workspace_bytes(const oct_conv_shape *s) { return oct_winograd_workspace_bytes(s, &isa); }
-static size_t units(const oct_conv_shape *s) { return oct_winograd_units(s, &isa); }
-static void run(const oct_conv_i8_args *args, size_t begin, size_t end, void *workspace) {
-  oct_winograd_run(args, &isa, begin, end, workspace);
-}
-
 #endif

@@ -146,15 +146,8 @@ static void minmax_f32(size_t n, const float *x, float *low, float *high) {
     const __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
     min0 = _mm512_mask_min_ps(min0, mask, v, min0), max0 = _mm512_mask_max_ps(max0, mask, v, max0);
   }
-  float mins[16], maxs[16], min = *low, max = *high;
-  _mm512_storeu_ps(mins, _mm512_min_ps(min1, min0));
-  _mm512_storeu_ps(maxs, _mm512_max_ps(max1, max0));
-  for (int lane = 0; lane < 16; lane++) {
-    min = mins[lane] < min ? mins[lane] : min;
-    max = maxs[lane] > max ? maxs[lane] : max;
-  }
-  *low = min + 0.0f;
-  *high = max + 0.0f;
+  *low = _mm512_reduce_min_ps(_mm512_min_ps(min1, min0)) + 0.0f;
+  *high = _mm512_reduce_max_ps(_mm512_max_ps(max1, max0)) + 0.0f;
 }
 
 /* y = expression of the vectors p (from a) and q (from b); operands that an operation has not got are loaded for nothing. */

@@ -5,7 +5,8 @@
  *
  * becomes conv, matmul or gemm of x with an int8 weight constant and `dynamic` = 2 (range of the whole tensor), or 1 (range per image or row) where
  * Octet marked the DynamicQuantizeLinear. With QuantizeLinear of constant parameters in its place the layer reads dequantize(q), which absorb_qdq takes
- * from there. What cannot be held as int8 without zero point, or could leave int32, stays as it is. Results change by float rounding only.
+ * from there. What cannot be held as int8 without zero point, or could leave int32, stays as it is. Results change by float rounding only, so a sum after
+ * a statically quantized layer stays one.
  * SPDX-License-Identifier: MIT */
 #include "passes/rewrite.h"
 
@@ -113,7 +114,7 @@ static bool find_end(const oct_rewrite *rw, match *m) {
     if (v->quant) break;
   }
   if (!m->last || (!m->has_scale && !whole) || (whole && !m->factors)) return false;
-  user = v->quant ? NULL : oct_rewrite_only_user(rw, v);
+  user = v->quant || whole ? NULL : oct_rewrite_only_user(rw, v); /* a bias after 8-bit inputs would be rounded to the accumulator's units */
   if (!is_op(user, "add") || user->n_inputs != 2 || !user->outputs[0]->has_shape || user->outputs[0]->shape.rank != out->rank) return true;
   if (!m->conv && (out->rank != 2 || m->product->inputs[0]->shape.rank != 2)) return true; /* no layer with bias: the Add stays */
   const oct_tensor *bias = oct_float_constant(user->inputs[user->inputs[0] == v]);

@@ -6,9 +6,10 @@
 
 static bool is_op(const oct_node *node, const char *name) { return node && strcmp(node->op->name, name) == 0 && node->n_inputs > 0; }
 
+/* A scalar of rank 0: it broadcasts to no other shape, even where the shape of the other operand is not known. */
 static bool is_near(const oct_value *v, double wanted) {
   double number;
-  return v && !v->quant && oct_constant_scalar(v, &number) && fabs(number - wanted) < 1e-6;
+  return v && !v->quant && oct_constant_of(v) && v->tensor->shape.rank == 0 && oct_constant_scalar(v, &number) && fabs(number - wanted) < 1e-6;
 }
 
 /* The other input of a two-input node when one is a constant near `wanted`; else NULL. */
@@ -63,7 +64,7 @@ static octet_status run(octet_context *ctx, oct_graph *graph, bool *changed) {
   octet_status status = OCTET_OK;
   for (size_t i = 0; gelu && i < graph->n_nodes && status == OCTET_OK; i++) {
     oct_value *x = find(&rw, graph->nodes[i]);
-    if (!x || !x->has_shape || !graph->nodes[i]->outputs[0]->has_shape || !oct_shape_equal(&x->shape, &graph->nodes[i]->outputs[0]->shape)) continue;
+    if (!x) continue;
     graph->nodes[i]->op = gelu;
     status = oct_node_set_inputs(ctx, graph, graph->nodes[i], &x, 1);
     rw.changed = true;

@@ -71,7 +71,7 @@ static octet_status choose_observed(oct_calibration *c) {
   oct_graph *g = c->graph;
   for (size_t i = 0; i < g->n_nodes; i++) {
     const oct_node *node = g->nodes[i];
-    for (int k = 0; k < node->n_inputs && oct_node_joins(node); k++)
+    for (int k = 0; k < node->n_inputs && oct_node_joins(node) && c->nodes[i].mode == OCT_MODE_INT8; k++)
       if (node->inputs[k]) c->values[node->inputs[k]->id].watched = true;
   }
   for (size_t i = 0; i < g->n_values; i++) {

@@ -1,0 +1,154 @@
+/* Running exact Winograd convolution: units, and for each block of tiles inputs, products and outputs. See conv_i8_winograd.h.
+ * SPDX-License-Identifier: MIT */
+#ifndef OCT_KERNELS_CONV_I8_WINOGRAD_RUN_H
+#define OCT_KERNELS_CONV_I8_WINOGRAD_RUN_H
+
+#include "kernels/conv_i8_winograd.h"
+
+static inline size_t oct_winograd_workspace_bytes(const oct_conv_shape *s, const oct_winograd_isa *isa) {
+  oct_winograd_plan p = oct_winograd_plan_of(s, isa);
+  return p.input_bytes + p.result_bytes + p.weight_bytes;
+}
+
+/* A unit is one panel of one block; the units of a block follow one another. */
+static inline size_t oct_winograd_units(const oct_conv_shape *s, const oct_winograd_isa *isa) {
+  oct_winograd_plan p = oct_winograd_plan_of(s, isa);
+  return (size_t)(p.blocks * p.panels);
+}
+
+static inline void oct_winograd_inputs(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
+                                       const oct_winograd_list *list, int16_t *v) {
+  for (int i = 0; i < list->count; i++, v += isa->lanes) {
+    const oct_winograd_tile *t = &list->tiles[i];
+    const uint8_t *in = (const uint8_t *)oct_view_at(&a->in, 1, t->n, t->y - a->shape.pad_top, t->x - a->shape.pad_left);
+    isa->input[t->height - 3][t->width - 3](in, a->in.row, a->in.pixel, p->chunks, v, p->input_position, p->chunk);
+  }
+}
+
+/* Positions [begin, end) and steps [from, from + steps) of one panel, u being the weights of the first. */
+typedef struct oct_winograd_pass {
+  int begin, end, width;
+  int64_t from, steps;
+  const int16_t *u;
+  ptrdiff_t size;   /* elements of u between positions */
+  const char *next; /* with an expand function: the next panel's weights, fetched a little with each product */
+} oct_winograd_pass;
+
+/* Tiles are taken in groups of equal sizes, as far as possible. With packed transformed weights the first groups of a position fetch
+ * those of the next. */
+static inline void oct_winograd_products(const oct_winograd_isa *isa, const oct_winograd_plan *p, const oct_winograd_list *list,
+                                         oct_winograd_pass *pass, const int16_t *v, int32_t *m) {
+  int width = pass->width, kind = width / isa->quantum - 1, most = isa->rows[kind];
+  const ptrdiff_t size = pass->size;
+  const int16_t *u = pass->u;
+  v += pass->from * 2 / isa->lanes * p->chunk;
+  for (int position = pass->begin; position < pass->end; position++, u += size) {
+    int first = position % 6 == 4 ? list->wide : 0;
+    int last = position / 6 == 4 ? list->short_ : position % 6 == 4 ? list->narrow : list->count;
+    int groups = (last - first + most - 1) / most, parts = groups >= 4 ? 4 : 2;
+    for (int g = 0; g < groups; g++) {
+      int from = first + (last - first) * g / groups, to = first + (last - first) * (g + 1) / groups;
+      bool fetch = g < parts;
+      oct_winograd_product product = {.v = v + position * p->input_position + from * isa->lanes,
+                                      .chunk = p->chunk,
+                                      .steps = pass->steps,
+                                      .u = u,
+                                      .m = m + position * p->result_position + from * isa->widest,
+                                      .next = (const char *)(fetch ? u + size + size / parts * g : u),
+                                      .ahead = fetch ? width * 4 / parts : 0,
+                                      .add = pass->from > 0};
+      if (isa->expand) {
+        product.next = pass->next, product.ahead = (width / 2 + groups - 1) / groups;
+        pass->next += product.ahead * product.steps;
+      }
+      isa->products[kind][to - from](&product);
+    }
+  }
+}
+
+/* All positions of the panel that begins at output channel `first`. */
+static inline void oct_winograd_panel(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
+                                      const oct_winograd_list *list, int64_t first, int width, const int16_t *v, int16_t *scratch,
+                                      int32_t *m) {
+  oct_winograd_pass pass = {.end = OCT_WINOGRAD_POSITIONS, .width = width, .steps = p->steps, .size = p->steps * 2 * width};
+  if (!isa->expand) {
+    pass.u = (const int16_t *)a->packed + OCT_WINOGRAD_POSITIONS * p->steps * 2 * first;
+    oct_winograd_products(isa, p, list, &pass, v, m);
+    return;
+  }
+  const int8_t *w = (const int8_t *)a->packed + 18 * p->steps * first;
+  pass.u = scratch;
+  pass.next = (const char *)(w + 18 * p->steps * width);
+  pass.size = OCT_WINOGRAD_STRETCH * 2 * width + 32; /* not the distance at which cache lines meet in one set */
+  for (int i = 0; i < 6; i++) {
+    pass.begin = 6 * i, pass.end = 6 * i + 6;
+    for (pass.from = 0; pass.from < p->steps; pass.from += OCT_WINOGRAD_STRETCH) {
+      pass.steps = oct_min_i64(OCT_WINOGRAD_STRETCH, p->steps - pass.from);
+      isa->expand(i, w + pass.from * 18 * width, pass.steps, width / isa->quantum, scratch, pass.size);
+      oct_winograd_products(isa, p, list, &pass, v, m);
+    }
+  }
+}
+
+/* The rows that share one epilogue: the pixels [y0, y1) x width of a tile. */
+static inline void oct_winograd_rows(const oct_conv_i8_args *a, const oct_winograd_tile *t, int y0, int y1, int64_t channel,
+                                     oct_direct_rows *rows) {
+  size_t element = oct_epilogue_element(&a->epilogue), offset = (size_t)channel * element;
+  ptrdiff_t out_step = a->out.pixel * (ptrdiff_t)element, residual_step = a->residual.pixel * (ptrdiff_t)element;
+  rows->pixel = (t->n * a->shape.out_h + t->y + y0) * a->shape.out_w + t->x;
+  rows->count = 0;
+  for (int y = y0; y < y1; y++) {
+    char *out = (char *)oct_view_at(&a->out, element, t->n, t->y + y, t->x) + offset;
+    const char *residual = a->residual.data ? (char *)oct_view_at(&a->residual, element, t->n, t->y + y, t->x) + offset : NULL;
+    for (int x = 0; x < t->width; x++, rows->count++) {
+      rows->out[rows->count] = out + x * out_step;
+      rows->residual[rows->count] = residual ? residual + x * residual_step : NULL;
+    }
+  }
+}
+
+static inline void oct_winograd_outputs(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
+                                        const oct_winograd_list *list, int64_t channel, int width, const int32_t *m) {
+  const oct_epilogue_i8 *e = &a->epilogue;
+  int count = (int)oct_min_i64(width, a->shape.out_channels - channel);
+  int32_t bias[3][OCT_DIRECT_WIDTH] __attribute__((aligned(64))), acc[OCT_WINOGRAD_PIXELS * OCT_DIRECT_WIDTH] __attribute__((aligned(64)));
+  /* 576 times the bias, less the factor of position 1 in each dimension: 1 in tiles of 4, 3 in tiles of 3; without F, -4 times as much. */
+  const uint32_t unit = isa->expand ? 4 : 64;
+  for (int i = 0; i < width; i++) {
+    uint32_t b = e->bias && i < count ? (uint32_t)e->bias[channel + i] * unit : 0;
+    bias[0][i] = (int32_t)b, bias[1][i] = (int32_t)(b * 3), bias[2][i] = (int32_t)(b * 9);
+  }
+  /* An epilogue counts pixels on from its first: only where all of an image have one scale may it take more than one row. */
+  bool by_row = e->row_scale && e->rows_per_scale % (a->shape.out_h * a->shape.out_w) != 0;
+  for (int i = 0; i < list->count; i++, m += isa->widest) {
+    const oct_winograd_tile *t = &list->tiles[i];
+    oct_direct_rows rows;
+    isa->output[t->height - 3][t->width - 3](m, p->result_position, width / isa->quantum, bias[t->height + t->width - 6], acc);
+    for (int y = 0, step = by_row ? 1 : t->height; y < t->height; y += step) {
+      oct_winograd_rows(a, t, y, y + step, channel, &rows);
+      isa->epilogue(a, &rows, channel, count, acc + y * t->width * isa->widest, isa->widest);
+    }
+  }
+}
+
+static inline void oct_winograd_run(const oct_conv_i8_args *a, const oct_winograd_isa *isa, size_t begin, size_t end, void *workspace) {
+  oct_winograd_plan p = oct_winograd_plan_of(&a->shape, isa);
+  int16_t *v = (int16_t *)workspace;
+  int32_t *m = (int32_t *)(void *)((char *)workspace + p.input_bytes);
+  int16_t *scratch = (int16_t *)(void *)((char *)workspace + p.input_bytes + p.result_bytes);
+  int64_t unit = (int64_t)begin;
+  while (unit < (int64_t)end) {
+    oct_winograd_list list;
+    int64_t block = oct_quotient(unit, p.panels), after = oct_min_i64((block + 1) * p.panels, (int64_t)end);
+    oct_winograd_list_of(&p, block, &list);
+    oct_winograd_inputs(a, isa, &p, &list, v);
+    for (; unit < after; unit++) {
+      int64_t channel = (unit - block * p.panels) * isa->widest;
+      int width = oct_winograd_width(&a->shape, isa, channel);
+      oct_winograd_panel(a, isa, &p, &list, channel, width, v, scratch, m);
+      oct_winograd_outputs(a, isa, &p, &list, channel, width, m);
+    }
+  }
+}
+
+#endif
