@@ -10,12 +10,12 @@
 #define V_MULTIPLY_ADD(c, x, w) _mm256_dpwssd_avx_epi32(c, x, w)
 #endif
 
-#include "kernels/conv_i8_winograd_tile256.h"
+#include "kernels/conv_i8_winograd_256_tile.h"
 
 /* Against direct convolution with 8-bit dot products, 1.1 to 1.3 times as fast. */
 static const oct_winograd_worth worth = {.channels = 64, .out_channels = 32, .both = 2048, .tiles = 16};
 
-#include "kernels/conv_i8_winograd_row.h"
+#include "kernels/conv_i8_winograd_row_tile.h"
 
 #ifdef OCT_AVXVNNI_AS_AVX512VL
 const oct_conv_i8_kernel oct_conv_i8_winograd_6x16__avx512vl = {

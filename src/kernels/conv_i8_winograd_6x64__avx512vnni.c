@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #define WIDTH 64
 
-#include "kernels/conv_i8_winograd__avx512vnni.h"
+#include "kernels/conv_i8_winograd_512_tile.h"
 
 DEFINE_PRODUCTS_6(1)
 DEFINE_PRODUCT(1, 7)
@@ -42,7 +42,7 @@ static const oct_winograd_isa isa = {
  * 128 1.45 times, at 256 1.2 to 1.4 times; where a processor starts one 512-bit product per cycle beside additions, more. */
 static const oct_winograd_worth worth = {.channels = 32, .out_channels = 32, .both = 2048, .tiles = 24, .most = 131072};
 
-#include "kernels/conv_i8_winograd_row.h"
+#include "kernels/conv_i8_winograd_row_tile.h"
 
 const oct_conv_i8_kernel oct_conv_i8_winograd_6x64__avx512vnni = {
     .name = "conv_i8_winograd_6x64__avx512vnni",

@@ -4,7 +4,7 @@
 #define WIDTH 32
 #define OCT_WINOGRAD_PLAIN
 
-#include "kernels/conv_i8_winograd__avx512vnni.h"
+#include "kernels/conv_i8_winograd_512_tile.h"
 
 DEFINE_PRODUCTS_6(1)
 DEFINE_PRODUCT(1, 7)
@@ -37,7 +37,7 @@ static const oct_winograd_isa isa = {
 /* Against direct convolution, with weights as large as its own: 1.05 to 1.2 times as fast with 16 tiles, more with more. */
 static const oct_winograd_worth worth = {.channels = 128, .out_channels = 128, .both = 16384, .tiles = 16};
 
-#include "kernels/conv_i8_winograd_row.h"
+#include "kernels/conv_i8_winograd_row_tile.h"
 
 const oct_conv_i8_kernel oct_conv_i8_winograd_compact_10x32__avx512vnni = {
     .name = "conv_i8_winograd_compact_10x32__avx512vnni",

@@ -1,8 +1,8 @@
 /* 512-bit vectors for exact Winograd convolution. Products are vpdpwssd, the form that wraps; the saturating one would not be exact.
  * The including file defines WIDTH, the output channels of a panel.
  * SPDX-License-Identifier: MIT */
-#ifndef OCT_KERNELS_CONV_I8_WINOGRAD_AVX512VNNI_H
-#define OCT_KERNELS_CONV_I8_WINOGRAD_AVX512VNNI_H
+#ifndef OCT_KERNELS_CONV_I8_WINOGRAD_512_TILE_H
+#define OCT_KERNELS_CONV_I8_WINOGRAD_512_TILE_H
 
 #include "kernels/epilogue_i8__avx512.h"
 

@@ -1,8 +1,8 @@
 /* Exact Winograd convolution with 256-bit vectors: products of 6 tiles x 16 output channels, 10 x 8. The including file defines
  * V_MULTIPLY_ADD(c, x, w): c + the sums of the two products of each pair of 16-bit values, wrapping (two products fit 32 bits).
  * SPDX-License-Identifier: MIT */
-#ifndef OCT_KERNELS_CONV_I8_WINOGRAD_TILE256_H
-#define OCT_KERNELS_CONV_I8_WINOGRAD_TILE256_H
+#ifndef OCT_KERNELS_CONV_I8_WINOGRAD_256_TILE_H
+#define OCT_KERNELS_CONV_I8_WINOGRAD_256_TILE_H
 
 #include "kernels/epilogue_i8__avx2.h"
 

@@ -1,7 +1,7 @@
 /* The functions of a row of exact Winograd convolution, from `isa` and `worth`, which the including file defines.
  * SPDX-License-Identifier: MIT */
-#ifndef OCT_KERNELS_CONV_I8_WINOGRAD_ROW_H
-#define OCT_KERNELS_CONV_I8_WINOGRAD_ROW_H
+#ifndef OCT_KERNELS_CONV_I8_WINOGRAD_ROW_TILE_H
+#define OCT_KERNELS_CONV_I8_WINOGRAD_ROW_TILE_H
 
 #include "kernels/conv_i8_winograd_pack.h"
 #include "kernels/conv_i8_winograd_run.h"
