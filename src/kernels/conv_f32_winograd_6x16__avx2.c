@@ -31,7 +31,7 @@ static inline __m256i lane_mask(int64_t count) {
 }
 
 #include "kernels/conv_f32_winograd_tile.h"
-#include "kernels/conv_f32_winograd_products.h"
+#include "kernels/conv_f32_winograd_products_tile.h"
 
 GEMM_12(1)
 GEMM_6(2)

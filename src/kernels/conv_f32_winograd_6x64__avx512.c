@@ -15,7 +15,7 @@
 #define CACHED_FLOATS (32 * 1024)
 
 #include "kernels/conv_f32_winograd_tile.h"
-#include "kernels/conv_f32_winograd_products.h"
+#include "kernels/conv_f32_winograd_products_tile.h"
 
 GEMM_12(1)
 GEMM_12(2)

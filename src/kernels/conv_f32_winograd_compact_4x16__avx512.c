@@ -14,7 +14,7 @@
 #define SCRATCH (6 * PANEL) /* floats per channel */
 
 #include "kernels/conv_f32_winograd_tile.h"
-#include "kernels/conv_f32_winograd_products.h"
+#include "kernels/conv_f32_winograd_products_tile.h"
 
 /* Value of row `row` of the weights' first transform in kernel column j: `w` holds the 9 taps. */
 static inline __attribute__((always_inline)) __m512 row_value(const int row, const float *w, const int j) {

@@ -3,8 +3,8 @@
  * Each accumulator is a variable of its own (gcc 12 spills arrays); what `height` and `columns` leave unused is removed by the
  * compiler, as both are constants after inlining.
  * SPDX-License-Identifier: MIT */
-#ifndef OCT_KERNELS_CONV_F32_WINOGRAD_PRODUCTS_H
-#define OCT_KERNELS_CONV_F32_WINOGRAD_PRODUCTS_H
+#ifndef OCT_KERNELS_CONV_F32_WINOGRAD_PRODUCTS_TILE_H
+#define OCT_KERNELS_CONV_F32_WINOGRAD_PRODUCTS_TILE_H
 
 #include "kernels/conv_f32_winograd.h"
 
