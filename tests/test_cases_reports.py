@@ -145,7 +145,7 @@ class Data(unittest.TestCase):
 
         for observer in ("minmax", "moving-average", "percentile", "kl", "mse"):
             with self.subTest(observer):  # the samples themselves are a mapped file: they may count, what is made of them may not
-                self.assertLess(peak(4000, observer) - peak(50, observer), 4000 * 32 * 4 + (1 << 20 if not SANITIZED else 1 << 26))
+                self.assertLess(peak(4000, observer) - peak(50, observer), 4000 * 32 * 4 + (1 << 21 if not SANITIZED else 1 << 26))
         del resource
 
     def test_24_one_outlier(self):

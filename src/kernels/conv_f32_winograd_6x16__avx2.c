@@ -41,7 +41,7 @@ static const gemm_set sets[PANEL / LANES] = {
     {.height = 6, .run = {GEMM_NAMES_6(2)}},
 };
 
-static void multiply(const oct_winograd_block *b, int64_t channels, int64_t width, const float *weights, const float *values,
+static void multiply(const oct_winograd_f32_block *b, int64_t channels, int64_t width, const float *weights, const float *values,
                      float *products, float *scratch) {
   (void)scratch;
   for (int i = 0; i < POSITIONS; i++)
@@ -50,10 +50,10 @@ static void multiply(const oct_winograd_block *b, int64_t channels, int64_t widt
 
 /* By the tiles of one image, so that the choice, and with it the bits, does not depend on the batch. */
 static const char *reject(const oct_conv_shape *s) {
-  const char *refusal = oct_winograd_refusal(s);
+  const char *refusal = oct_winograd_f32_refusal(s);
   oct_conv_shape image = *s;
   image.batch = 1;
-  return refusal ? refusal : oct_winograd_is_heavy(&image, BYTES_PER_TILE, MOST_BYTES) ? "too many transformed weights" : NULL;
+  return refusal ? refusal : oct_winograd_f32_is_heavy(&image, BYTES_PER_TILE, MOST_BYTES) ? "too many transformed weights" : NULL;
 }
 
 const oct_conv_f32_kernel oct_conv_f32_winograd_6x16__avx2 = {

@@ -78,7 +78,7 @@ PRODUCTS_OF(0) PRODUCTS_OF(1) PRODUCTS_OF(2) PRODUCTS_OF(3) PRODUCTS_OF(4) PRODU
 static const products_fn rows[6][HEIGHT] = {NAMES_OF(0), NAMES_OF(1), NAMES_OF(2), NAMES_OF(3), NAMES_OF(4), NAMES_OF(5)};
 
 /* Few tiles: transformed between the products. */
-static void multiply_few(const oct_winograd_block *b, int64_t channels, const float *weights, const float *values, float *products) {
+static void multiply_few(const oct_winograd_f32_block *b, int64_t channels, const float *weights, const float *values, float *products) {
   const float *next = weights + 9 * channels * LANES;
   for (int row = 0; row < 6; row++, next += 2 * channels * LANES) {
     int64_t last = row == 4 ? b->tall_end : b->tiles, parts = (last + HEIGHT - 1) / HEIGHT;
@@ -116,7 +116,7 @@ GEMM_16(1)
 static const gemm_set column = {.height = 16, .run = {GEMM_NAMES_16(1)}};
 
 /* Many tiles: a row's weights are transformed once, and lie near by while its products are made. */
-static void multiply_many(const oct_winograd_block *b, int64_t channels, const float *weights, const float *values, float *products,
+static void multiply_many(const oct_winograd_f32_block *b, int64_t channels, const float *weights, const float *values, float *products,
                           float *scratch) {
   const float *next = weights + 9 * channels * LANES;
   for (int row = 0; row < 6; row++, next += 2 * channels * LANES) {
@@ -126,14 +126,14 @@ static void multiply_many(const oct_winograd_block *b, int64_t channels, const f
   }
 }
 
-static void multiply(const oct_winograd_block *b, int64_t channels, int64_t width, const float *weights, const float *values,
+static void multiply(const oct_winograd_f32_block *b, int64_t channels, int64_t width, const float *weights, const float *values,
                      float *products, float *scratch) {
   (void)width;
   if (b->tiles > MANY) multiply_many(b, channels, weights, values, products, scratch);
   else multiply_few(b, channels, weights, values, products);
 }
 
-static const char *reject(const oct_conv_shape *s) { return oct_winograd_refusal(s); }
+static const char *reject(const oct_conv_shape *s) { return oct_winograd_f32_refusal(s); }
 
 const oct_conv_f32_kernel oct_conv_f32_winograd_compact_4x16__avx512 = {
     .name = "conv_f32_winograd_compact_4x16__avx512",

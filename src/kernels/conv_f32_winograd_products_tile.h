@@ -61,7 +61,7 @@ typedef struct gemm_set {
 #define GEMM_NAMES_16(columns) GEMM_NAMES_12(columns), gemm_13x##columns, gemm_14x##columns, gemm_15x##columns, gemm_16x##columns
 
 /* One position, for all tiles of the block that have it. */
-static void multiply_position(const gemm_set *set, const oct_winograd_block *b, int position, int64_t channels, int64_t width,
+static void multiply_position(const gemm_set *set, const oct_winograd_f32_block *b, int position, int64_t channels, int64_t width,
                               const float *weights, const float *values, float *products) {
   int64_t first = position % 6 == 4 ? b->wide_begin : 0, last = position % 6 == 4 ? b->wide_end : b->tiles;
   if (position / 6 == 4 && last > b->tall_end) last = b->tall_end;

@@ -13,7 +13,7 @@
 
 #include "kernels/conv_f32_winograd.h"
 
-#define POSITIONS OCT_WINOGRAD_POSITIONS
+#define POSITIONS OCT_WINOGRAD_F32_POSITIONS
 
 typedef struct six {
   V p0, p1, p2, p3, p4, p5;
@@ -88,12 +88,12 @@ static __attribute__((noinline)) void input_3x3(const input_args *a) { input_cha
 typedef void (*input_fn)(const input_args *a);
 static const input_fn input_tiles[4] = {input_4x3, input_4x4, input_3x4, input_3x3};
 
-static void transform_input(const oct_conv_f32_args *args, const oct_winograd_plan *p, const oct_winograd_block *b, float *values) {
+static void transform_input(const oct_conv_f32_args *args, const oct_winograd_f32_plan *p, const oct_winograd_f32_block *b, float *values) {
   const oct_conv_shape *s = &args->shape;
   input_args a = {.row = args->in.row, .pixel = args->in.pixel, .chunk_step = b->tiles * POSITIONS * LANES, .channels = s->channels};
-  oct_winograd_tile t = oct_winograd_tile_at(p, b->first);
-  for (int64_t i = 0; i < b->tiles; i++, oct_winograd_tile_next(p, &t)) {
-    int64_t y = oct_winograd_y(p, &t) - s->pad_top, x = oct_winograd_x(p, &t) - s->pad_left;
+  oct_winograd_f32_tile t = oct_winograd_f32_tile_at(p, b->first);
+  for (int64_t i = 0; i < b->tiles; i++, oct_winograd_f32_tile_next(p, &t)) {
+    int64_t y = oct_winograd_f32_y(p, &t) - s->pad_top, x = oct_winograd_f32_x(p, &t) - s->pad_left;
     a.in = (const float *)oct_view_at(&args->in, sizeof(float), t.n, y, x);
     a.out = values + i * POSITIONS * LANES;
     input_tiles[t.kind](&a);
@@ -176,8 +176,8 @@ static __attribute__((noinline)) void output_3x3(const output_args *a) { output_
 typedef void (*output_fn)(const output_args *a);
 static const output_fn output_tiles[4] = {output_4x3, output_4x4, output_3x4, output_3x3};
 
-static void transform_output(const oct_conv_f32_args *args, const oct_winograd_plan *p, const oct_winograd_block *b, int64_t channel,
-                             int64_t width, const float *products) {
+static void transform_output(const oct_conv_f32_args *args, const oct_winograd_f32_plan *p, const oct_winograd_f32_block *b,
+                             int64_t channel, int64_t width, const float *products) {
   output_args a = {.step = width,
                    .row = args->out.row,
                    .pixel = args->out.pixel,
@@ -187,9 +187,9 @@ static void transform_output(const oct_conv_f32_args *args, const oct_winograd_p
                    .low = args->low,
                    .high = args->high,
                    .channels = args->shape.out_channels - channel < PANEL ? args->shape.out_channels - channel : PANEL};
-  oct_winograd_tile t = oct_winograd_tile_at(p, b->first);
-  for (int64_t i = 0; i < b->tiles; i++, oct_winograd_tile_next(p, &t)) {
-    int64_t y = oct_winograd_y(p, &t), x = oct_winograd_x(p, &t);
+  oct_winograd_f32_tile t = oct_winograd_f32_tile_at(p, b->first);
+  for (int64_t i = 0; i < b->tiles; i++, oct_winograd_f32_tile_next(p, &t)) {
+    int64_t y = oct_winograd_f32_y(p, &t), x = oct_winograd_f32_x(p, &t);
     a.products = products + i * POSITIONS * width;
     a.out = (float *)oct_view_at(&args->out, sizeof(float), t.n, y, x) + channel;
     if (args->residual.data) a.residual = (const float *)oct_view_at(&args->residual, sizeof(float), t.n, y, x) + channel;
@@ -200,39 +200,39 @@ static void transform_output(const oct_conv_f32_args *args, const oct_winograd_p
 /* ---- The row's functions ------------------------------------------------------------------------------------------ */
 
 /* Every sum runs over the channels in their order, whatever the tile's neighbours. `width`: columns of this panel. */
-static void multiply(const oct_winograd_block *b, int64_t channels, int64_t width, const float *weights, const float *values,
+static void multiply(const oct_winograd_f32_block *b, int64_t channels, int64_t width, const float *weights, const float *values,
                      float *products, float *scratch);
 
-static oct_winograd_plan plan_of(const oct_conv_shape *s) { return oct_winograd_plan_make(s, LANES, PANEL, CACHED_FLOATS); }
+static oct_winograd_f32_plan plan_of(const oct_conv_shape *s) { return oct_winograd_f32_plan_make(s, LANES, PANEL, CACHED_FLOATS); }
 
 static size_t packed_bytes(const oct_conv_shape *s) { return (size_t)plan_of(s).columns * (size_t)s->channels * STORED * sizeof(float); }
 
 static void pack(const oct_conv_shape *s, const float *weights, void *packed) {
-  oct_winograd_pack(s, LANES, PANEL, STORED, weights, (float *)packed);
+  oct_winograd_f32_pack(s, LANES, PANEL, STORED, weights, (float *)packed);
 }
 
 static size_t workspace_bytes(const oct_conv_shape *s) {
-  oct_winograd_plan p = plan_of(s);
+  oct_winograd_f32_plan p = plan_of(s);
   return ((size_t)p.block_tiles * POSITIONS * ((size_t)p.chunks * LANES + PANEL) + (size_t)s->channels * SCRATCH) * sizeof(float);
 }
 
 static size_t units(const oct_conv_shape *s) {
-  oct_winograd_plan p = plan_of(s);
+  oct_winograd_f32_plan p = plan_of(s);
   return (size_t)(p.blocks * p.panels);
 }
 
 static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *workspace) {
   const oct_conv_shape *s = &args->shape;
-  const oct_winograd_plan p = plan_of(s);
+  const oct_winograd_f32_plan p = plan_of(s);
   float *values = (float *)workspace, *products = values + p.block_tiles * POSITIONS * p.chunks * LANES,
         *scratch = products + p.block_tiles * POSITIONS * PANEL;
-  oct_winograd_block b = {0};
+  oct_winograd_f32_block b = {0};
   int64_t present = -1;
   for (size_t unit = begin; unit < end; unit++) {
     int64_t block = (int64_t)unit / p.panels, channel = ((int64_t)unit - block * p.panels) * PANEL,
             width = p.columns - channel < PANEL ? p.columns - channel : PANEL;
     if (block != present) {
-      b = oct_winograd_block_at(&p, block);
+      b = oct_winograd_f32_block_at(&p, block);
       transform_input(args, &p, &b, values);
       present = block;
     }
