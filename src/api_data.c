@@ -125,10 +125,11 @@ int64_t oct_data_batch(const oct_graph *graph) {
   return batch;
 }
 
-/* Classes of one sample's scores that come before `index`: larger, or equal at a lower index. */
+/* Classes of one sample's scores that come before `index`: larger, or equal at a lower index. A score that is NaN comes after all others. */
 static size_t rank_of(const void *scores, oct_dtype dtype, int64_t base, int64_t classes, int64_t index) {
   double own = oct_get_f64(scores, dtype, base + index);
   size_t before = 0;
+  if (isnan(own)) return (size_t)classes;
   for (int64_t c = 0; c < classes; c++) {
     double x = oct_get_f64(scores, dtype, base + c);
     if (x > own || (x == own && c < index)) before++;

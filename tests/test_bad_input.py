@@ -253,6 +253,15 @@ class Data(Case):
         np.save(labels, np.zeros((10000, 2), np.float32))
         self.refused("eval", model, *data, "--labels", labels, parts=["few.npy"])
 
+    def test_scores_that_are_nan(self):
+        """They are never right."""
+        net = Net()
+        net.output(net.op("Log", [net.op("Neg", [net.op("Abs", [net.input("x", ["N", 3])])])], "y"))
+        np.save(TEMP / "d.npy", np.ones((5, 3), np.float32))
+        np.save(TEMP / "l.npy", np.zeros(5, np.int64))
+        result = json.loads(octet("eval", net.save(), "--data", TEMP / "d.npy", "--labels", TEMP / "l.npy", "--json"))
+        self.assertEqual((result["correct"], result["total"]), (0, 5))
+
     def test_preprocess(self):
         for text in ("scale=", "scale=x", "mean=1,2,3,4,5", "frob=1", "std=0", "resize=-1", "resize=99999999999", "scale=nan"):
             with self.subTest(text):

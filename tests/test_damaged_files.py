@@ -196,6 +196,20 @@ class Writing(unittest.TestCase):
         self.assertEqual(list((self.folder / "o").iterdir()), [])
         (self.folder / "o").rmdir()
 
+    def test_disk_full_for_the_text_only(self):
+        """Text and arrays appear together, or not at all."""
+        net = Net()
+        x = net.op("Add", [net.input("x", [20]), net.random(20, scale=1., name="w")])
+        for _ in range(300):
+            x = net.op("Relu", [x])
+        net.output(x)
+        folder = pathlib.Path(tempfile.mkdtemp(dir=TEMP))
+        for name in ("long.oct", "long.npz"):
+            (folder / name).write_bytes(b"old")
+        done = limited("convert", net.save("long.onnx"), folder / "long.oct", "--as-it-is", file_size=3000)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual({p.name: p.read_bytes() for p in folder.iterdir()}, {"long.oct": b"old", "long.npz": b"old"})
+
     def test_killed(self):
         target = self.folder / "killed.onnx"
         octet("convert", self.model, target)

@@ -231,7 +231,7 @@ def check_mode(model, data, want, mode):
         # A step that falls the other way at a tie may be all that is left of a softmax of large numbers: then none may be worse than the other.
         shaky = mode == "dynamic" and sqnr(ours[name], w[:count]) > sqnr(theirs[name], w[:count]) - 6
         assert ratio > (26 if mode == "dynamic" else 80) or shaky, f"{mode}, {name}: {ratio:.1f} dB from ONNX Runtime's run of the same file"
-        assert sqnr(ours[name], w[:count]) > (45 if mode == "fp16" else 3), f"{mode}, {name}: {sqnr(ours[name], w[:count]):.1f} dB from float"
+        assert sqnr(ours[name], w[:count]) > (30 if mode == "fp16" else 3), f"{mode}, {name}: {sqnr(ours[name], w[:count]):.1f} dB from float"
 
 
 def check(seed):

@@ -20,6 +20,8 @@ typedef struct oct_writer oct_writer;
 
 octet_status oct_writer_open(octet_context *ctx, const char *path, oct_writer **out);
 octet_status oct_writer_put(oct_writer *writer, const void *data, size_t size);
+/* What was put so far is on the disk: for files that appear together, all but the renaming can be done first. */
+octet_status oct_writer_sync(oct_writer *writer);
 uint64_t oct_writer_position(const oct_writer *writer);
 octet_status oct_writer_commit(oct_writer *writer); /* frees the writer, also on failure */
 void oct_writer_abandon(oct_writer *writer);        /* removes the temporary file and frees; NULL is fine */

@@ -128,11 +128,16 @@ octet_status oct_writer_put(oct_writer *w, const void *data, size_t size) {
 
 uint64_t oct_writer_position(const oct_writer *w) { return w->position; }
 
-/* Bytes to the disk, then the name: a crash in between leaves the old file. */
-static octet_status finish(oct_writer *w) {
+octet_status oct_writer_sync(oct_writer *w) {
   OCT_TRY(w->status);
   OCT_TRY(flush(w));
   if (fsync(w->fd) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP) return write_error(w, "cannot be written");
+  return OCTET_OK;
+}
+
+/* Bytes to the disk, then the name: a crash in between leaves the old file. */
+static octet_status finish(oct_writer *w) {
+  OCT_TRY(oct_writer_sync(w));
   int fd = w->fd;
   w->fd = -1;
   if (close(fd) != 0 && errno != EINTR) return write_error(w, "cannot be written");

@@ -140,6 +140,7 @@ static octet_status write_files(octet_context *ctx, const char *path, const oct_
   oct_writer *writer;
   OCT_TRY(oct_writer_open(ctx, path, &writer));
   octet_status status = oct_writer_put(writer, text->text, text->length);
+  if (status == OCTET_OK) status = oct_writer_sync(writer);
   if (status == OCTET_OK && arrays->count) status = oct_npz_write(ctx, npz_path, arrays);
   if (status == OCTET_OK) return oct_writer_commit(writer);
   oct_writer_abandon(writer);
