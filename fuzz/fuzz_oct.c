@@ -74,7 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_round_trip(ctx, graph);
     octet_status status = oct_graph_infer(ctx, graph);
     if (status == OCTET_OK) status = oct_passes_run(ctx, graph, NULL);
-    if (status == OCTET_OK && oct_graph_verify(ctx, graph) != OCTET_OK && ctx->status != OCTET_OUT_OF_MEMORY) fault(ctx, "the passes broke a graph", NULL, NULL);
+    if (status == OCTET_OK && oct_graph_verify(ctx, graph) != OCTET_OK && ctx->status != OCTET_OUT_OF_MEMORY)
+      fault(ctx, "the passes broke a graph", NULL, NULL);
     oct_graph_destroy(graph);
   }
   oct_context_destroy(ctx);

@@ -73,7 +73,8 @@ static octet_status take_samples(octet_context *ctx, const oct_session *s, sampl
   fill(s);
   for (; out->count < oct_session_inputs(s); out->count++) {
     oct_session_port port = oct_session_input(s, out->count);
-    out->headers[out->count] = (oct_tensor){.dtype = port.value->dtype, .shape = port.value->shape, .data = port.data, .bytes = port.bytes, .references = 1};
+    out->headers[out->count] =
+        (oct_tensor){.dtype = port.value->dtype, .shape = port.value->shape, .data = port.data, .bytes = port.bytes, .references = 1};
     out->inputs[out->count] = (oct_named_tensor){.name = port.value->name, .tensor = &out->headers[out->count]};
   }
   return OCTET_OK;
@@ -90,7 +91,8 @@ static void quantize(octet_context *ctx, const oct_graph *graph, size_t choice) 
   if (oct_session_create(ctx, graph, &session, &s) != OCTET_OK) return;
   options.mode = modes[choice % 4];
   options.observer = (oct_observer_kind)(choice / 4 % OCT_OBSERVER_KINDS);
-  if (is_small(s) && take_samples(ctx, s, &list) == OCTET_OK && oct_quantize_graph(ctx, graph, &options, one_batch, &list, &quantized, &report) == OCTET_OK) {
+  if (is_small(s) && take_samples(ctx, s, &list) == OCTET_OK &&
+      oct_quantize_graph(ctx, graph, &options, one_batch, &list, &quantized, &report) == OCTET_OK) {
     run(ctx, quantized);
     (void)oct_onnx_write(ctx, quantized, "/dev/null");
   }

@@ -8,7 +8,8 @@
 
 #include "formats/labels.h"
 
-octet_status octet_dataset_open(octet_context *ctx, const char *path, const char *preprocess, const octet_model *model, octet_dataset **out) {
+octet_status octet_dataset_open(octet_context *ctx, const char *path, const char *preprocess, const octet_model *model,
+                                octet_dataset **out) {
   *out = NULL;
   if (!preprocess && model) preprocess = oct_graph_metadata(model->graph, "preprocess");
   oct_preprocess rule;
@@ -66,7 +67,9 @@ static void quantize_sample(const float *from, void *to, oct_dtype dtype, int64_
 }
 
 /* Image data for a 4-D input whose last dim looks like channels and whose second does not. */
-static bool wants_channels_last(const oct_shape *s) { return s->rank == 4 && s->dim[1] > 4 && (s->dim[3] == 1 || s->dim[3] == 3 || s->dim[3] == 4); }
+static bool wants_channels_last(const oct_shape *s) {
+  return s->rank == 4 && s->dim[1] > 4 && (s->dim[3] == 1 || s->dim[3] == 3 || s->dim[3] == 4);
+}
 
 octet_status oct_data_fill(octet_dataset *data, const oct_graph *graph, const oct_value *input, size_t first, size_t count, void *to) {
   octet_context *ctx = data->ctx;
@@ -74,9 +77,11 @@ octet_status oct_data_fill(octet_dataset *data, const oct_graph *graph, const oc
   bool quantize = input_quantization(graph, input, &scale, &zero_point);
   oct_sample_form form = {.dtype = quantize ? OCT_F32 : input->dtype, .channels_last = wants_channels_last(&input->shape)};
   form.shape.rank = input->shape.rank - 1;
-  if (form.shape.rank < 0) return oct_fail(ctx, OCTET_SHAPE, "input \"%s\" is a scalar: it has no batch dimension for samples", input->name);
+  if (form.shape.rank < 0)
+    return oct_fail(ctx, OCTET_SHAPE, "input \"%s\" is a scalar: it has no batch dimension for samples", input->name);
   if (graph->n_inputs > 1 && oct_dataset_n_names(data->inner) == 0)
-    return oct_fail(ctx, OCTET_DATA, "%s: is data for one input, but the model has %zu (\"%s\" is one): give an .npz with an array for each, by name",
+    return oct_fail(ctx, OCTET_DATA,
+                    "%s: is data for one input, but the model has %zu (\"%s\" is one): give an .npz with an array for each, by name",
                     oct_dataset_path(data->inner), graph->n_inputs, input->name);
   for (int d = 0; d < form.shape.rank; d++) form.shape.dim[d] = input->shape.dim[d + 1];
   int64_t elements = oct_shape_count(&form.shape);
@@ -95,7 +100,8 @@ octet_status oct_data_fill(octet_dataset *data, const oct_graph *graph, const oc
 
 octet_status octet_dataset_fill(octet_dataset *data, size_t first, size_t count, octet_session *session) {
   octet_context *ctx = data->ctx;
-  if (first > data->count || count > data->count - first) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "samples %zu to %zu of %zu", first, first + count, data->count);
+  if (first > data->count || count > data->count - first)
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "samples %zu to %zu of %zu", first, first + count, data->count);
   const oct_graph *graph = session->inner->whole ? session->inner->whole : session->inner->graph;
   for (size_t i = 0; i < oct_session_inputs(session->inner); i++) {
     oct_session_port port = oct_session_input(session->inner, i);
@@ -138,19 +144,22 @@ static size_t rank_of(const void *scores, oct_dtype dtype, int64_t base, int64_t
 }
 
 /* Classes per sample of output 0; every label must be one of them. `path` NULL: the labels are the data's own. */
-static octet_status check_labels(octet_context *ctx, const oct_session_port *out, const oct_labels *labels, int64_t count, const char *path, int64_t *classes) {
+static octet_status check_labels(octet_context *ctx, const oct_session_port *out, const oct_labels *labels, int64_t count, const char *path,
+                                 int64_t *classes) {
   const oct_shape *shape = &out->value->shape;
   *classes = shape->rank && shape->dim[0] ? oct_shape_count(shape) / shape->dim[0] : 0;
-  if (*classes < 2) return oct_fail(ctx, OCTET_SHAPE, "output \"%s\" holds no class scores per sample: accuracy needs [batch, classes]", out->value->name);
+  if (*classes < 2)
+    return oct_fail(ctx, OCTET_SHAPE, "output \"%s\" holds no class scores per sample: accuracy needs [batch, classes]", out->value->name);
   for (int64_t i = 0; i < count; i++)
     for (int64_t k = labels->start[i]; k < labels->start[i + 1]; k++)
       if (labels->classes[k] < 0 || labels->classes[k] >= *classes)
-        return oct_fail(ctx, OCTET_DATA, "%s%ssample %lld has label %d, but output \"%s\" has %lld classes", path ? path : "", path ? ": " : "", (long long)i,
-                        labels->classes[k], out->value->name, (long long)*classes);
+        return oct_fail(ctx, OCTET_DATA, "%s%ssample %lld has label %d, but output \"%s\" has %lld classes", path ? path : "",
+                        path ? ": " : "", (long long)i, labels->classes[k], out->value->name, (long long)*classes);
   return OCTET_OK;
 }
 
-static void score(const oct_session_port *out, int64_t classes, const octet_dataset *data, const oct_labels *labels, size_t first, size_t count, octet_accuracy *a) {
+static void score(const oct_session_port *out, int64_t classes, const octet_dataset *data, const oct_labels *labels, size_t first,
+                  size_t count, octet_accuracy *a) {
   for (size_t i = 0; i < count; i++) {
     int64_t sample = data->order ? data->order[first + i] : (int64_t)(first + i);
     if (labels->start[sample] == labels->start[sample + 1]) continue;
@@ -171,7 +180,8 @@ static double seconds_now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static octet_status evaluate(octet_session *session, octet_dataset *data, const oct_labels *labels, const char *path, size_t limit, octet_accuracy *out) {
+static octet_status evaluate(octet_session *session, octet_dataset *data, const oct_labels *labels, const char *path, size_t limit,
+                             octet_accuracy *out) {
   octet_context *ctx = data->ctx;
   if (oct_session_inputs(session->inner) == 0 || oct_session_outputs(session->inner) == 0)
     return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "accuracy needs a model with an input and an output");
@@ -200,8 +210,8 @@ static octet_status evaluate(octet_session *session, octet_dataset *data, const 
   return OCTET_OK;
 }
 
-octet_status octet_evaluate(const octet_model *model, octet_dataset *data, const char *labels, size_t limit, const octet_session_options *options,
-                            octet_accuracy *out) {
+octet_status octet_evaluate(const octet_model *model, octet_dataset *data, const char *labels, size_t limit,
+                            const octet_session_options *options, octet_accuracy *out) {
   octet_session_options o = octet_session_options_default();
   oct_labels list = {0};
   octet_session *session = NULL;
@@ -212,7 +222,8 @@ octet_status octet_evaluate(const octet_model *model, octet_dataset *data, const
     OCT_TRY(oct_model_ready(model, &ready));
     o.batch = oct_data_batch(ready);
   }
-  octet_status status = labels ? oct_labels_read(model->ctx, labels, data->inner, &list) : oct_labels_from_folders(model->ctx, data->inner, &list);
+  octet_status status =
+      labels ? oct_labels_read(model->ctx, labels, data->inner, &list) : oct_labels_from_folders(model->ctx, data->inner, &list);
   if (status == OCTET_OK) status = octet_session_create(model, &o, &session);
   if (status == OCTET_OK) status = evaluate(session, data, &list, labels, limit, out);
   octet_session_destroy(session);

@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import unittest
 
 try:
     import numpy as np
@@ -173,6 +174,40 @@ def sqnr(got, want):
     want = np.asarray(want, np.float64)
     noise = np.square(np.asarray(got, np.float64) - want).sum()
     return np.inf if noise == 0 else 10 * np.log10(np.square(want).sum() / noise)
+
+
+class Refusals(unittest.TestCase):
+    """Tests of what the program must refuse; `out` is a folder in which nothing may be left."""
+
+    def setUp(self):
+        self.rng = np.random.default_rng(31)
+        self.out = pathlib.Path(tempfile.mkdtemp(dir=TEMP))
+
+    def refused(self, *arguments, parts=(), status=1):
+        done = limited(*arguments)
+        text = done.stdout + done.stderr
+        self.assertEqual(done.returncode, status, f"octet {' '.join(map(str, arguments))}\n{text}")
+        for part in parts:
+            self.assertIn(part, done.stderr)
+        self.assertEqual(sorted(p.name for p in self.out.iterdir()), [], "files were left behind")
+        return done.stderr
+
+    def refused_model(self, net, *parts, name="bad.onnx"):
+        """The same refusal from every command that reads a model."""
+        path = net.save(name) if isinstance(net, Net) else net
+        for command in (("run", path), ("inspect", path), ("convert", path, self.out / "o.onnx"), ("quantize", path, "-o", self.out / "o.onnx", "--mode", "weight-only")):
+            self.refused(*command, parts=parts)
+
+    def small(self, name="small.onnx"):
+        net = Net()
+        x = net.op("Relu", [net.op("Conv", [net.input("x", ["N", 3, 8, 8]), net.random(4, 3, 3, 3, name="w"), net.random(4, name="b")], "c", pads=[1] * 4)], "r")
+        net.output(net.op("Conv", [x, net.random(2, 4, 1, 1)], "y"))
+        return net.save(name)
+
+    def quantize_with(self, samples, *arguments, model=None):
+        path = TEMP / "samples.npy"
+        np.save(path, samples)
+        return ("quantize", model or self.small(), "-o", self.out / "q.onnx", "--calibration", path, *arguments)
 
 
 # ---- References: the rules of docs/numerics.md, in exact integers and float32 ----

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Bad input through the program: exit status 1 (never a signal), a message that names the file, node or tensor and the rule, no file left behind,
-within bounds of time and memory. Damaged files of every kind are in test_damaged_files.py.
+"""Bad data, weights, options and files through the program: exit status 1 (never a signal), a message that names the file, node or tensor and the
+rule, no file left behind, within bounds of time and memory. Bad graphs: test_bad_graphs.py; damaged files: test_damaged_files.py.
 SPDX-License-Identifier: MIT
 """
 import pathlib
@@ -11,201 +11,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
 from cli_checks import *  # noqa: E402,F403
 
-import make_onnx_seeds as wire  # noqa: E402
 import torch_files as torch  # noqa: E402
 
 MNIST = SOURCE / "examples" / "mnist"
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.rng = np.random.default_rng(31)
-        self.out = pathlib.Path(tempfile.mkdtemp(dir=TEMP))
-
-    def refused(self, *arguments, parts=(), status=1):
-        done = limited(*arguments)
-        text = done.stdout + done.stderr
-        self.assertEqual(done.returncode, status, f"octet {' '.join(map(str, arguments))}\n{text}")
-        for part in parts:
-            self.assertIn(part, done.stderr)
-        self.assertEqual(sorted(p.name for p in self.out.iterdir()), [], "files were left behind")
-        return done.stderr
-
-    def refused_model(self, net, *parts, name="bad.onnx"):
-        """The same refusal from every command that reads a model."""
-        path = net.save(name) if isinstance(net, Net) else net
-        for command in (("run", path), ("inspect", path), ("convert", path, self.out / "o.onnx"), ("quantize", path, "-o", self.out / "o.onnx", "--mode", "weight-only")):
-            self.refused(*command, parts=parts)
-
-    def small(self, name="small.onnx"):
-        net = Net()
-        x = net.op("Relu", [net.op("Conv", [net.input("x", ["N", 3, 8, 8]), net.random(4, 3, 3, 3, name="w"), net.random(4, name="b")], "c", pads=[1] * 4)], "r")
-        net.output(net.op("Conv", [x, net.random(2, 4, 1, 1)], "y"))
-        return net.save(name)
-
-    def quantize_with(self, samples, *arguments, model=None):
-        path = TEMP / "samples.npy"
-        np.save(path, samples)
-        return ("quantize", model or self.small(), "-o", self.out / "q.onnx", "--calibration", path, *arguments)
-
-
-class Graphs(Case):
-    def test_cycles(self):
-        net = Net()
-        net.input("x", [4])
-        net.op("Add", ["x", "c"], "a")
-        net.op("Relu", ["a"], "c")
-        net.output("c")
-        self.refused_model(net, "bad.onnx", "a_node", "c_node", "cycle")
-
-    def test_values_that_nothing_makes(self):
-        net = Net()
-        net.op("Relu", [net.op("Add", [net.input("x", [4]), "nothing"], "a")], "y")
-        net.output("y")
-        self.refused_model(net, "bad.onnx", '"nothing"', "a_node")
-        net = Net()
-        net.op("Relu", [net.input("x", [4])], "y")
-        net.output("missing")
-        self.refused_model(net, "bad.onnx", '"missing"')
-
-    def test_values_made_twice(self):
-        net = Net()
-        net.op("Relu", [net.input("x", [4])], "y")
-        net.op("Neg", ["x"], "y")
-        net.output("y")
-        self.refused_model(net, "bad.onnx", '"y"')
-        net = Net()
-        net.op("Relu", [net.input("x", [4])], "x")
-        net.output("x")
-        self.refused_model(net, "bad.onnx", '"x"')
-
-    def test_absent_attributes(self):
-        for op, inputs, attribute in (("Concat", ["x", "x"], "axis"), ("Cast", ["x"], "to"), ("AveragePool", ["x"], "kernel_shape"), ("MaxPool", ["x"], "kernel_shape")):
-            net = Net()
-            net.input("x", [1, 2, 4, 4])
-            net.output(net.op(op, inputs, "y"))
-            self.refused_model(net, "bad.onnx", "y_node", attribute)
-
-    def test_attributes_of_another_type_or_range(self):
-        for op, attributes, parts in (("LeakyRelu", dict(alpha="much"), ["alpha"]), ("Flatten", dict(axis=9), ["axis", "9"]), ("Transpose", dict(perm=[0, 0, 1, 2]), ["perm"]),
-                                      ("MaxPool", dict(kernel_shape=[2, 2], strides=[0, 1]), ["strides"]), ("MaxPool", dict(kernel_shape=[2, -2]), ["kernel size", "-2"]),
-                                      ("Softmax", dict(axis=-7), ["axis", "-7"]), ("AveragePool", dict(kernel_shape=[2, 2], pads=[1, 1]), ["pads"])):
-            net = Net()
-            net.input("x", [1, 2, 4, 4])
-            net.output(net.op(op, ["x"], "y", **attributes))
-            self.refused_model(net, "bad.onnx", "y_node", *parts)
-
-    def test_unknown_operators_are_listed_with_counts(self):
-        net = Net()
-        x = net.input("x", [4])
-        for op in ("Foo", "Relu", "Bar", "Foo", "Foo", "If"):
-            x = net.op(op, [x])
-        net.nodes[2].domain = "com.example"
-        net.output(x)
-        self.refused_model(net, "bad.onnx", "Foo", "3", "Bar", "com.example", "If")
-
-    def test_shapes_that_do_not_fit(self):
-        forms = {
-            "Add": lambda net: net.op("Add", [net.input("x", [2, 3]), net.const(np.zeros((2, 4), np.float32))], "y"),
-            "Conv": lambda net: net.op("Conv", [net.input("x", [1, 3, 8, 8]), net.random(4, 2, 3, 3)], "y"),
-            "Conv, bias": lambda net: net.op("Conv", [net.input("x", [1, 3, 8, 8]), net.random(4, 3, 3, 3), net.random(5)], "y"),
-            "Conv, window": lambda net: net.op("Conv", [net.input("x", [1, 3, 2, 2]), net.random(4, 3, 3, 3)], "y"),
-            "Conv, group": lambda net: net.op("Conv", [net.input("x", [1, 4, 8, 8]), net.random(5, 2, 3, 3)], "y", group=2),
-            "MatMul": lambda net: net.op("MatMul", [net.input("x", [2, 3]), net.random(4, 5)], "y"),
-            "Gemm": lambda net: net.op("Gemm", [net.input("x", [2, 3]), net.random(3, 5), net.random(4)], "y"),
-            "Reshape": lambda net: net.op("Reshape", [net.input("x", [2, 3]), net.const([4, -1], dtype=np.int64)], "y"),
-            "Concat": lambda net: net.op("Concat", [net.input("x", [2, 3]), net.const(np.zeros((3, 4), np.float32))], "y", axis=1),
-            "BatchNormalization": lambda net: net.op("BatchNormalization", [net.input("x", [1, 3, 2, 2])] + [net.random(4) for _ in range(4)], "y"),
-        }
-        for what, make in forms.items():
-            with self.subTest(what):
-                net = Net()
-                net.output(make(net))
-                self.refused_model(net, "bad.onnx", "y_node")
-
-    def test_types_that_do_not_fit(self):
-        net = Net()
-        net.output(net.op("Add", [net.input("x", [2]), net.const([1, 2], dtype=np.int32)], "y"))
-        self.refused_model(net, "bad.onnx", "y_node", "f32", "i32")
-
-    def test_zero_sized_dims(self):
-        net = Net()
-        net.output(net.op("Relu", [net.conv(net.input("x", [0, 3, 8, 8]), 4, 3)], "y"))
-        self.assertEqual(run_octet(net.save(), {"x": np.zeros((0, 3, 8, 8), np.float32)})["y"].shape, (0, 4, 8, 8))
-        net = Net()
-        net.output(net.op("ReduceMax", [net.input("x", [2, 0])], "y", axes=[1]))
-        self.assertTrue((run_octet(net.save(), {"x": np.zeros((2, 0), np.float32)})["y"] == -np.inf).all())  # as ONNX has it for the empty set
-        net = Net()
-        net.output(net.op("Conv", [net.input("x", [1, 3, 8, 8]), net.const(np.zeros((0, 3, 3, 3), np.float32))], "y"))
-        self.refused("quantize", net.save("bad.onnx"), "-o", self.out / "q.onnx", "--mode", "weight-only", parts=["no elements"])
-        net = Net()
-        net.output(net.op("MaxPool", [net.input("x", [1, 3, 0, 4])], "y", kernel_shape=[2, 2]))
-        self.refused("run", net.save("bad.onnx"), parts=["y_node"])
-
-    def test_sizes_beyond_the_file_or_any_memory(self):
-        for dims in ([1 << 40], [1 << 62, 1 << 62], [-4], [1 << 31, 1 << 31, 4]):
-            with self.subTest(dims=dims):
-                net = Net()
-                net.output(net.op("Add", [net.input("x", [1]), "w"], "y"))
-                net.constants.append(onnx.TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims, raw_data=b"\0" * 16))
-                self.refused_model(net, "bad.onnx", '"w"')
-        net = Net()
-        net.output(net.op("Relu", [net.input("x", [1 << 20, 1 << 20, 4])], "y"))
-        self.refused("run", net.save("bad.onnx"), parts=["memory"])
-        net = Net()
-        net.output(net.op("Expand", [net.input("x", [1]), net.const([1 << 31, 1 << 31, 1 << 31], dtype=np.int64)], "y"))
-        self.refused("run", net.save("bad.onnx"), parts=['"y"'])
-        net = Net()
-        net.output(net.op("ConstantOfShape", [net.const([1 << 20, 1 << 20], dtype=np.int64)], "y"))
-        net.input("x", [1])
-        self.refused("run", net.save("bad.onnx"), parts=["memory"])
-
-    def test_deep_nesting_and_floods(self):
-        nested = b""
-        for _ in range(20000):
-            nested = wire.b(6, wire.b(1, wire.b(4, "If"), wire.b(5, wire.b(1, "then_branch"), nested, wire.i(20, 5))))
-            if len(nested) > 400000:
-                break
-        deep = TEMP / "deep.onnx"
-        deep.write_bytes(wire.model(wire.b(1, wire.b(1, "x"), wire.b(2, "y"), wire.b(4, "If"), wire.b(5, wire.b(1, "g"), nested, wire.i(20, 5))), wire.X, wire.Y))
-        self.refused("run", deep, parts=["deep.onnx"])
-        for what, field in (("nodes", b"\x0a\x00"), ("initializers", b"\x2a\x00"), ("value infos", b"\x6a\x00"), ("inputs", b"\x5a\x00")):
-            with self.subTest(what):
-                flood = TEMP / "flood.onnx"
-                flood.write_bytes(wire.model(field * 4000000))
-                self.refused("run", flood, parts=["flood.onnx"])  # 8 MB; limited() allows 1 GB
-        text = TEMP / "deep.oct"
-        text.write_text("octet 1\ninput x f32[4]\ny = relu(" + "(" * 100000 + "x\noutput y\n")
-        self.refused("run", text, parts=["deep.oct", "line 3"])
-
-    def test_external_data(self):
-        """Case 19: a missing file, a path that leaves the folder, an offset beyond the end."""
-        for location, offset, length, parts in (("gone.bin", 0, 16, ["gone.bin"]), ("../secret.bin", 0, 16, ["../secret.bin"]), ("/etc/passwd", 0, 16, ["/etc/passwd"]),
-                                                ("some.bin", 60, 16, ["some.bin"]), ("some.bin", 0, 12, ['"w"']), ("some.bin", 1 << 62, 1 << 62, ['"w"'])):
-            with self.subTest(location=location, offset=offset):
-                (TEMP / "some.bin").write_bytes(bytes(64))
-                (TEMP.parent / "secret.bin").exists()
-                net = Net()
-                net.output(net.op("Add", [net.input("x", [4]), "w"], "y"))
-                tensor = onnx.TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
-                for key, value in (("location", location), ("offset", offset), ("length", length)):
-                    tensor.external_data.add(key=key, value=str(value))
-                net.constants.append(tensor)
-                self.refused_model(net, "bad.onnx", *parts)
-
-    def test_text_form(self):
-        for text, parts in (("octet 2\n", ["version 2"]), ("", ["bad.oct"]), ("octet 1\ninput x f32[4]\ny = frob(x)\noutput y\n", ["line 3", "frob"]),
-                            ("octet 1\ninput x f32[4]\ny = relu(z)\noutput y\n", ["line 3", "z"]), ("octet 1\ninput x f32[4]\nx = relu(x)\noutput x\n", ["line 3", "x"]),
-                            ("octet 1\nweights gone.pth\ninput x f32[4]\ny = add(x, w)\noutput y\n", ["gone.pth"]),
-                            ("octet 1\ninput x f32[99999999999999999999]\noutput x\n", ["line 2"]), ("octet 1\ninput x f32[4]\ny = leaky_relu(x) alpha=nope\noutput y\n", ["line 3", "nope"]),
-                            ("octet 1\ninput x f32[4]\ny = leaky_relu(x) beta=1\noutput y\n", ["line 3", "beta"])):
-            with self.subTest(text):
-                path = TEMP / "bad.oct"
-                path.write_text(text)
-                self.refused_model(path, "bad.oct", *parts)
-
-
-class Data(Case):
+class Data(Refusals):
     def test_wrong_shape_or_type(self):
         for samples, parts in ((np.zeros((4, 3, 9, 8), np.float32), ["samples.npy", "[3,9,8]", "[3,8,8]"]), (np.zeros((4, 192), np.float32), ["samples.npy", "[192]"]),
                                (np.zeros((), np.float32), ["samples.npy"]), (np.zeros((4, 3, 8, 8), np.complex64), ["samples.npy"])):
@@ -269,7 +80,7 @@ class Data(Case):
                              parts=[text.split("=")[0]])
 
 
-class Quantization(Case):
+class Quantization(Refusals):
     def conv(self, w, b=None, name="odd.onnx"):
         net = Net()
         net.output(net.op("Conv", [net.input("x", ["N", 3, 8, 8]), net.const(w, "w")] + ([net.const(b, "b")] if b is not None else []), "y"))
@@ -368,7 +179,7 @@ class Quantization(Case):
                 self.refused(*self.quantize_with(samples, "--config", path), parts=["config.json", *parts])
 
 
-class Files(Case):
+class Files(Refusals):
     def test_checkpoints_that_ask_for_code(self):
         model = self.small()
         for name, content in torch.bad_files().items():

@@ -69,14 +69,16 @@ const char *oct_window_make(const oct_node *node, const oct_shape *in, const int
   return NULL;
 }
 
-octet_status oct_window_infer(octet_context *ctx, const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode, oct_window *w) {
+octet_status oct_window_infer(octet_context *ctx, const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode,
+                              oct_window *w) {
   int axis;
   const char *why = oct_window_make(node, in, kernel, ceil_mode, w, &axis);
   if (!why) return OCTET_OK;
   char text[OCT_SHAPE_TEXT];
   if (axis < 0) return oct_infer_fail(ctx, node, "%s; the input is %s", why, oct_shape_text(in, text));
-  return oct_infer_fail(ctx, node, "spatial axis %d: %s (input %s, kernel %lld, dilation %lld, pads %lld and %lld)", axis, why, oct_shape_text(in, text),
-                        (long long)w->kernel[axis], (long long)w->dilation[axis], (long long)w->before[axis], (long long)w->after[axis]);
+  return oct_infer_fail(ctx, node, "spatial axis %d: %s (input %s, kernel %lld, dilation %lld, pads %lld and %lld)", axis, why,
+                        oct_shape_text(in, text), (long long)w->kernel[axis], (long long)w->dilation[axis], (long long)w->before[axis],
+                        (long long)w->after[axis]);
 }
 
 int oct_window_kernel_attribute(const oct_node *node, int64_t kernel[OCT_WINDOW_MAX]) {
@@ -130,16 +132,20 @@ bool oct_window_conv_shape(const oct_window *w, const oct_shape *in, int64_t out
   if (w->rank < 1 || w->rank > 2) return false;
   int y = w->rank == 2 ? 0 : -1, x = w->rank - 1;
   for (int i = 0; i < w->rank; i++)
-    if (w->kernel[i] > INT16_MAX || w->stride[i] > INT16_MAX || w->dilation[i] > INT16_MAX || w->before[i] > INT16_MAX || w->after[i] > INT16_MAX) return false;
+    if (w->kernel[i] > INT16_MAX || w->stride[i] > INT16_MAX || w->dilation[i] > INT16_MAX || w->before[i] > INT16_MAX ||
+        w->after[i] > INT16_MAX)
+      return false;
   if (groups > INT32_MAX) return false;
   *shape = (oct_conv_shape){.batch = in->dim[0], .in_h = 1, .channels = in->dim[1], .out_h = 1, .out_channels = out_channels};
   shape->kernel_h = shape->stride_h = shape->dilation_h = 1;
   if (y == 0) {
     shape->in_h = w->in[y], shape->out_h = w->out[y];
-    shape->kernel_h = (int)w->kernel[y], shape->stride_h = (int)w->stride[y], shape->dilation_h = (int)w->dilation[y], shape->pad_top = (int)w->before[y];
+    shape->kernel_h = (int)w->kernel[y], shape->stride_h = (int)w->stride[y], shape->dilation_h = (int)w->dilation[y],
+    shape->pad_top = (int)w->before[y];
   }
   shape->in_w = w->in[x], shape->out_w = w->out[x];
-  shape->kernel_w = (int)w->kernel[x], shape->stride_w = (int)w->stride[x], shape->dilation_w = (int)w->dilation[x], shape->pad_left = (int)w->before[x];
+  shape->kernel_w = (int)w->kernel[x], shape->stride_w = (int)w->stride[x], shape->dilation_w = (int)w->dilation[x],
+  shape->pad_left = (int)w->before[x];
   shape->groups = (int)groups;
   return true;
 }

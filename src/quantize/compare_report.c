@@ -106,7 +106,9 @@ static octet_status judge_layer(oct_comparison *k, const oct_compare_layer *laye
                  100 * layer->clipped));
   double spread = strcmp(layer->type, "int8") == 0 ? channel_spread(node) : 1;
   if (spread >= (layer->sqnr_alone_db < BAD_LAYER_DB ? BAD_SPREAD : LOST_SPREAD))
-    return warn(k, "\"%s\" (%s): %.1f dB alone; the cause is one weight scale per tensor for channels that differ more than %.3g times: use a scale per channel",
+    return warn(k,
+                "\"%s\" (%s): %.1f dB alone; the cause is one weight scale per tensor for channels that differ more than %.3g times: use a "
+                "scale per channel",
                 layer->name, layer->op, layer->sqnr_alone_db, spread);
   return OCTET_OK;
 }
@@ -140,8 +142,8 @@ static octet_status fill_outputs_and_inputs(oct_comparison *k) {
     r->outputs[i].sqnr_db = oct_error_sqnr(&k->outputs[i]);
     r->outputs[i].max_error = k->outputs[i].max_error;
     if (k->outputs[i].not_finite)
-      OCT_TRY(warn(k, "output \"%s\": %zu of %zu elements are NaN or infinite in one model and not so in the other", r->outputs[i].name, k->outputs[i].not_finite,
-                   k->outputs[i].count));
+      OCT_TRY(warn(k, "output \"%s\": %zu of %zu elements are NaN or infinite in one model and not so in the other", r->outputs[i].name,
+                   k->outputs[i].not_finite, k->outputs[i].count));
   }
   for (size_t i = 0; i < k->quantized->n_inputs; i++) {
     const oct_value *v = k->quantized->inputs[i];
