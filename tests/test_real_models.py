@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -270,7 +271,9 @@ class Photos(unittest.TestCase):
 
         target = KEPT / f"efficientnet-runtime-int8-{ort.__version__}.onnx"
         if not target.exists():
-            quantize_static(str(self.model), str(target), Reader(), quant_format=QuantFormat.QDQ, per_channel=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+            copy = TEMP / "runtime-float.onnx"  # it writes beside its input, which may be read-only
+            shutil.copyfile(self.model, copy)
+            quantize_static(str(copy), str(target), Reader(), quant_format=QuantFormat.QDQ, per_channel=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
         return target
 
     def kept(self, scores, want):
