@@ -135,7 +135,7 @@ const oct_op oct_op_layer_normalization = {
     .infer = infer,
     .reference = reference,
     .lower = lower,
-    .per_sample = oct_per_sample_axis_after,
+    .per_sample = oct_per_sample_axis,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE, OCT_ROLE_NONE}, .output = OCT_OUTPUT_FLOAT},
     .imports = imports,
     .exports = exports,

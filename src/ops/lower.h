@@ -105,7 +105,6 @@ octet_status oct_lower_share(oct_lowering *l, const oct_value *value, const char
 void *oct_lower_memory(oct_lowering *l, size_t count, size_t size);
 /* Packed weights from the cache keyed (tensor, packing): *fresh tells that the caller must fill *packed. `packing` names kernel and form. */
 octet_status oct_lower_packed(oct_lowering *l, const oct_tensor *weights, const char *packing, size_t bytes, void **packed, bool *fresh);
-/* A boundary where integers become floats or floats become integers was needed inside the graph (counted and reported). */
 
 /* View of a channels-last slot (data is set by oct_lower_read/write on &view.data). A plain rank-2 [M,K] slot is seen as 1 x 1 x M x K;
  * other plain slots as 1 x 1 x rows x last dim. */

@@ -16,8 +16,6 @@ bool oct_per_sample_axis(const oct_node *node) {
   return oct_axis_normalize(&axis, rank_of(node)) && axis != 0;
 }
 
-bool oct_per_sample_axis_after(const oct_node *node) { return oct_per_sample_axis(node); }
-
 /* A constant list of axes without 0. */
 static bool leaves_out_batch(const oct_node *node, const oct_value *list) {
   int64_t axes[MAX_AXES];

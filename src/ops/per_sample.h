@@ -8,7 +8,6 @@
 
 bool oct_per_sample_always(const oct_node *node);
 bool oct_per_sample_axis(const oct_node *node);      /* attribute "axis" is not 0 */
-bool oct_per_sample_axis_after(const oct_node *node); /* attribute "axis" (from there on) is after 0 */
 bool oct_per_sample_axes(const oct_node *node);      /* constant axes in input 1 leave out 0 */
 bool oct_per_sample_permutation(const oct_node *node); /* attribute "perm" keeps dim 0 in place */
 bool oct_per_sample_gemm(const oct_node *node);
