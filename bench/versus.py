@@ -1,293 +1,229 @@
 #!/usr/bin/env python3
-"""Octet beside ONNX Runtime and OpenVINO on the same models, in one run.
+"""Octet beside ONNX Runtime, OpenVINO and LiteRT on the same models, in one process, in turn.
 
-  ./dev versus [--models NAMES] [--types float,int8] [--batch 1,8] [--threads 1] [--seconds 1] [--rounds 5] [--write]
+  ./dev versus                               every row that has a goal (about five minutes)
+  ./dev versus --models resnet18 --types int8 --batch 1,8 --threads 1,2     other rows
+  ./dev versus --write                       puts the table into docs/benchmarks.md between its markers
 
-Each round times every engine in turn for --seconds; a figure is the median over the rounds of the round's median, so that a machine whose speed
-drifts slows all of them alike. `ratio` is Octet's time over that of the fastest peer for the same model and type: below 1, Octet is faster.
---write puts the table into docs/benchmarks.md between its markers.
+Each engine runs in bursts of 50 ms, in turn. A figure is the median over the bursts; `ratio` is Octet's time over that of the fastest peer (or what the
+row says), the median over pairs of neighbouring bursts: below 1, Octet is faster. Peers run with bound inputs; what a call of each engine costs on
+its own (a model of one Relu) is said below the table.
 
-Peers run with bound inputs where they can; their call overhead (a model of one Relu) is measured beside. Where the CPU has AMX the peers' oneDNN is capped
-to AVX512_CORE_VNNI, which is what Octet uses; ONNX Runtime's own kernels cannot be capped. SPDX-License-Identifier: MIT
+SPDX-License-Identifier: MIT
 """
 import argparse
-import gzip
+import dataclasses
 import json
 import os
 import pathlib
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
-
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI")
-os.environ.setdefault("DNNL_MAX_CPU_ISA", "AVX512_CORE_VNNI")
 
 import numpy as np
-import onnx
-import onnxruntime as ort
-from onnx import helper, numpy_helper
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-ort.set_default_logger_severity(3)
+import bench_models
+import engines
+from octet_library import LIBRARY, PROGRAM, ROOT
 
 
-# ---- Models --------------------------------------------------------------------------------------------------------
+@dataclasses.dataclass
+class Row:
+    model: str
+    type: str
+    batch: int = 1
+    threads: int = 1
+    goal: float = None
+    against: str = "same type"  # "any type": the fastest peer in int8 or float; or an engine and type of its own
+    length: int = 64            # of token sequences
 
-def resnet18(path):
-    """ResNet18 with seeded random weights: for speed, not for accuracy."""
-    rng = np.random.default_rng(0)
-    nodes, constants = [], []
-
-    def constant(name, array):
-        constants.append(numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name))
-        return name
-
-    def op(kind, inputs, name, **attributes):
-        nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
-        return name
-
-    def conv(x, inputs, outputs, kernel, stride, pad, name):
-        w = constant(name + ".w", rng.standard_normal((outputs, inputs, kernel, kernel)) * np.sqrt(2 / (inputs * kernel * kernel)))
-        y = op("Conv", [x, w], name, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
-        statistics_ = [constant(f"{name}.{k}", v) for k, v in (("g", rng.uniform(.8, 1.2, outputs)), ("b", rng.normal(0, .1, outputs)),
-                                                               ("m", rng.normal(0, .1, outputs)), ("v", rng.uniform(.8, 1.2, outputs)))]
-        return op("BatchNormalization", [y] + statistics_, name + ".bn")
-
-    x = op("Relu", [conv("input", 3, 64, 7, 2, 3, "conv1")], "relu1")
-    x = op("MaxPool", [x], "pool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    width = 64
-    for stage, outputs in enumerate((64, 128, 256, 512)):
-        for block in range(2):
-            name, stride = f"s{stage}b{block}", 2 if stage and not block else 1
-            y = op("Relu", [conv(x, width, outputs, 3, stride, 1, name + ".1")], name + ".r")
-            y = conv(y, outputs, outputs, 3, 1, 1, name + ".2")
-            short = x if stride == 1 and width == outputs else conv(x, width, outputs, 1, stride, 0, name + ".d")
-            x, width = op("Relu", [op("Add", [y, short], name + ".a")], name + ".o"), outputs
-    x = op("Flatten", [op("GlobalAveragePool", [x], "gap")], "flat")
-    op("Gemm", [x, constant("fc.w", rng.standard_normal((1000, 512)) * np.sqrt(2 / 512)), constant("fc.b", np.zeros(1000))], "output", transB=1)
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "resnet18", [info("input", 1, ["N", 3, 224, 224])], [info("output", 1, ["N", 1000])], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 9
-    onnx.save(model, path)
+    def label(self):
+        return f"{self.type}" + ("" if self.against == "same type" else f" against {self.against}")
 
 
-def one_relu(path):
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", [info("x", 1, [1, 16])], [info("y", 1, [1, 16])])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 9
-    onnx.save(model, path)
+GOALS = [
+    *(Row("resnet18", "int8", batch, 1, 0.76) for batch in (1, 8, 64, 256)),
+    *(Row("resnet18", "int8", batch, 2, 0.76) for batch in (1, 64)),
+    Row("resnet18", "float", 1, 1, 0.62), Row("resnet18", "float", 8, 1, 0.58), Row("resnet18", "float", 64, 1, 0.58),
+    Row("efficientnet-lite0", "int8", goal=0.62), Row("efficientnet-lite0", "float", goal=0.90),
+    Row("resnet20", "int8", goal=0.70), Row("resnet20", "float", goal=0.70),
+    Row("rfb-320", "int8", goal=0.50, against="any type"), Row("super-resolution", "int8", goal=0.50, against="any type"),
+    Row("mnist", "int8", goal=0.25, against="ONNX Runtime float"),
+    Row("minilm", "dynamic", 1, 1, 0.75, "ONNX Runtime", 64), Row("minilm", "dynamic", 8, 1, 0.75, "ONNX Runtime", 128),
+    Row("efficientnet-lite0", "dynamic", goal=1.4, against="Octet int8"),
+    Row("resnet18", "int8 avx2", goal=round(1 / 1.6, 3), against="Octet float direct avx2"),
+]
+NOT_FASTER = ("The MNIST network in its own row is held against ONNX Runtime's float form: its int8 form is slower. Dynamic int8 is held against ONNX Runtime's "
+              "alone: the others do not run it, or run it as float.")
 
 
-def free_batch(source, path):
-    """A copy whose inputs and outputs have a free first dimension."""
-    model = onnx.load(source)
-    known = {t.name for t in model.graph.initializer}
-    for i in model.graph.input:
-        if i.name not in known:
-            i.type.tensor_type.shape.dim[0].dim_param = "N"
-    for o in model.graph.output:
-        if o.type.tensor_type.shape.dim:
-            o.type.tensor_type.shape.dim[0].dim_param = "N"
-    del model.graph.value_info[:]
-    onnx.save(model, path)
+# ---- Racing --------------------------------------------------------------------------------------------------------
+
+def calls_of(row, models, names, library):
+    """Callables by engine (and type, where that is not the row's), for the row's threads."""
+    kind = row.type.split()[0]
+    ours, theirs = models.form(row.model, kind)
+    feed = bench_models.inputs_of(ours, row.batch, row.length)
+    what = f"{row.model} {row.type}"
+
+    def octet(path, **more):
+        return engines.octet_call(path, feed, row.threads, library=library, **more)
+    if row.against == "Octet int8":
+        return {"Octet": octet(ours), row.against: octet(models.int8(row.model)[0])}
+    if row.against == "Octet float direct avx2":
+        other = octet(models.float(row.model)[0], isa="avx2", exact_float=True)
+        return {"Octet": octet(ours, isa="avx2"), row.against: other}
+    calls = {"Octet": octet(ours)}
+    if row.against.startswith("ONNX Runtime"):
+        names = [n for n in names if n == "ONNX Runtime"]
+    if "LiteRT" in names and kind == "float":
+        models.int8(row.model)  # LiteRT's float model has the same source
+    calls.update(engines.peer_calls(names, theirs, feed, row.threads, what))
+    if row.against in ("any type", "ONNX Runtime float"):
+        other = models.float(row.model)[1]
+        calls.update({f"{k} float": v for k, v in engines.peer_calls(names, other, feed, row.threads, f"{row.model} float").items()})
+    return calls
 
 
-def models(data, work):
-    """name -> path of the float model."""
-    found = {"resnet18": work / "resnet18.onnx", "mnist": work / "mnist.onnx"}
-    resnet18(found["resnet18"])
-    subprocess.run([OCTET, "convert", ROOT / "examples/mnist/mnist.oct", found["mnist"]], check=True)
-    for name, place in (("efficientnet-lite0", "efficientnet-lite0/efficientnet-lite0.onnx"), ("resnet20", "resnet-cifar10/resnet20.onnx"),
-                        ("rfb-320", "ultraface/version-RFB-320.onnx"), ("super-resolution", "onnx-zoo-small/super_resolution_10/model.onnx")):
-        if (data / place).exists():
-            found[name] = work / (name + ".onnx")
-            free_batch(data / place, found[name])
-            if max(o.version for o in onnx.load(found[name], load_external_data=False).opset_import) < 13:
-                # the peers' quantizer needs scales per channel, which came with operator set 13
-                subprocess.run([OCTET, "convert", found[name], found[name]], check=True, capture_output=True)
-    return found
+def scaling(row, models, names, seconds, library):
+    """How many times faster than on one thread: per engine."""
+    one = dataclasses.replace(row, threads=1)
+    many, single = calls_of(row, models, names, library), calls_of(one, models, names, library)
+    calls = {**many, **{f"{k} on one": v for k, v in single.items()}}
+    race = engines.Race(calls, seconds, pause=0.02)
+    return {k: race.ratio(f"{k} on one", k) for k in many if f"{k} on one" in calls}
 
 
-def inputs_of(model, batch):
-    session = ort.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-    rng = np.random.default_rng(0)
-    return {i.name: rng.random([d if isinstance(d, int) and k else batch for k, d in enumerate(i.shape)], np.float32) for i in session.get_inputs()}
+def rival(row, race, calls):
+    """What the row is held against."""
+    if row.against in calls:
+        return row.against
+    return race.fastest([name for name in calls if name != "Octet"])
 
 
-def quantize_peer(source, target, batches):
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-    prepared = str(target) + ".pre"
-    quant_pre_process(str(source), prepared, skip_symbolic_shape=True)
-
-    class Reader(CalibrationDataReader):
-        def __init__(self):
-            self.left = iter(batches)
-
-        def get_next(self):
-            return next(self.left, None)
-
-    quantize_static(prepared, str(target), Reader(), quant_format=QuantFormat.QDQ, per_channel=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
-    os.remove(prepared)
-
-
-# ---- Engines -------------------------------------------------------------------------------------------------------
-
-def median_of(call, seconds):
-    times, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 3:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(times)
+def run_row(row, models, names, seconds, library):
+    calls = calls_of(row, models, names, library)
+    race = engines.Race(calls, seconds, pause=0.02 if row.threads > 1 else 0)
+    other = rival(row, race, calls)
+    ratio = race.ratio("Octet", other) if other else None
+    result = {"model": row.model, "type": row.label(), "batch": row.batch, "threads": row.threads, "ms": {k: race.median(k) for k in calls},
+              "min_ms": race.least, "against": other, "ratio": ratio, "goal": row.goal}
+    if row.model == "minilm":
+        result["batch"] = f"{row.batch}x{row.length}"
+    if row.threads > 1:
+        result["faster_than_one_thread"] = scaling(row, models, names, seconds, library)
+    if row.goal and ratio is not None:
+        result["met"] = ratio <= row.goal
+    return result
 
 
-def onnxruntime_call(model, feed, threads):
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    for name, array in feed.items():
-        binding.bind_cpu_input(name, array)
-    for o in session.get_outputs():
-        binding.bind_output(o.name)
-    return lambda: session.run_with_iobinding(binding)
-
-
-def openvino_call(model, feed, threads):
-    import openvino
-    core = openvino.Core()
-    network = core.read_model(str(model))
-    network.reshape({name: list(array.shape) for name, array in feed.items()})
-    request = core.compile_model(network, "CPU", {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
-                                                  "INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
-    for name, array in feed.items():
-        request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
-    return lambda: request.infer()
-
-
-def octet_time(model, batch, threads, seconds):
-    line = subprocess.run([OCTET, "bench", model, "--batch", str(batch), "--threads", str(threads), "--seconds", str(seconds), "--json"], check=True,
-                          capture_output=True, text=True).stdout
-    return json.loads(line)["median_ms"]
-
-
-def peers():
-    found = {"ONNX Runtime": onnxruntime_call}
-    try:
-        import openvino  # noqa: F401
-        found["OpenVINO"] = openvino_call
-    except ImportError:
-        print("OpenVINO is not installed: left out", file=sys.stderr)
-    return found
-
-
-def race(name, kind, ours, theirs, batch, threads, seconds, rounds):
-    feed = inputs_of(theirs, batch)
-    calls = {}
-    for peer, make in peers().items():
-        try:
-            calls[peer] = make(theirs, feed, threads)
-            calls[peer]()
-        except Exception as e:  # a peer that cannot run a model is left out, and said
-            print(f"{peer} cannot run {name} {kind}: {str(e).splitlines()[0]}", file=sys.stderr)
-            calls.pop(peer, None)
-    times = {peer: [] for peer in ("Octet", *calls)}
-    for _ in range(rounds):
-        times["Octet"].append(octet_time(ours, batch, threads, seconds))
-        for peer, call in calls.items():
-            times[peer].append(median_of(call, seconds))
-    row = {"model": name, "type": kind, "batch": batch, "threads": threads, **{k: statistics.median(v) for k, v in times.items()}}
-    return row
+def call_overhead(models, names, library):
+    relu = models.path("one-relu.onnx", bench_models.one_relu)
+    feed = {"x": np.zeros((1, 16), np.float32)}
+    calls = {"Octet": engines.octet_call(relu, feed, 1, library=library), **engines.peer_calls([n for n in names if n != "LiteRT"], relu, feed, 1, "one Relu")}
+    race = engines.Race(calls, 0.5, burst=0.02)
+    return {k: 1e3 * race.median(k) for k in calls}
 
 
 # ---- Table ---------------------------------------------------------------------------------------------------------
 
-def add_ratios(rows):
-    """Against the fastest peer of the same type; for the small nets where the peers' int8 is slower than their float, also against that."""
-    best = {}
-    for r in rows:
-        fastest = min((v for k, v in r.items() if k in PEER_NAMES), default=None)
-        r["ratio"] = r["Octet"] / fastest if fastest else None
-        key = (r["model"], r["batch"], r["threads"])
-        best[key] = min(best.get(key, float("inf")), fastest or float("inf"))
-    for r in rows:
-        r["ratio_any"] = r["Octet"] / best[(r["model"], r["batch"], r["threads"])]
+def number(x):
+    return "-" if x is None else f"{x:.4f}" if x < 0.1 else f"{x:.3f}" if x < 10 else f"{x:.1f}"
 
 
-def table(rows):
-    lines = ["| model | type | batch | threads | Octet ms | " + " | ".join(f"{p} ms" for p in PEER_NAMES) + " | ratio, same type | ratio, any type |",
-             "|---|---|--:|--:|--:|" + "--:|" * len(PEER_NAMES) + "--:|--:|"]
-    number = lambda x: "-" if x is None else f"{x:.4f}" if x < 0.1 else f"{x:.3f}" if x < 10 else f"{x:.1f}"
-    for r in rows:
-        cells = [r["model"], r["type"], r["batch"], r["threads"], number(r["Octet"]), *(number(r.get(p)) for p in PEER_NAMES),
-                 "-" if r["ratio"] is None else f"{r['ratio']:.2f}", f"{r['ratio_any']:.2f}"]
+def table(results, names):
+    head = ["model", "type", "batch", "threads", "Octet ms", *(f"{n} ms" for n in names), "fastest rival", "ratio", "goal", "met"]
+    lines = ["| " + " | ".join(head) + " |", "|---|---|--:|--:|" + "--:|" * (len(names) + 1) + "---|--:|--:|---|"]
+    for r in results:
+        fastest = "-" if r["against"] is None else r["against"] if r["against"] in names else f"{r['against']}: {number(r['ms'][r['against']])} ms"
+        cells = [r["model"], r["type"], r["batch"], r["threads"], number(r["ms"]["Octet"]), *(number(r["ms"].get(n)) for n in names), fastest,
+                 "-" if r["ratio"] is None else f"{r['ratio']:.2f}", "-" if r["goal"] is None else f"{r['goal']:.2f}",
+                 {True: "yes", False: "**no**"}.get(r.get("met"), "-")]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
+
+
+def scaling_text(results):
+    lines = []
+    for r in results:
+        found = r.get("faster_than_one_thread")
+        if found:
+            others = ", ".join(f"{k} {v:.2f}" for k, v in found.items() if k != "Octet")
+            met = found["Octet"] >= min(1.85, max((v for k, v in found.items() if k != "Octet"), default=1.85))
+            lines.append(f"{r['model']} {r['type']}, batch {r['batch']}, {r['threads']} threads: {found['Octet']:.2f} times as fast as one "
+                         f"(goal: 1.85, or the best peer's; {others}){'' if met else ': **not met**'}.")
+    return "\n".join(lines)
+
+
+def versions(names):
+    from importlib.metadata import version
+    packages = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino", "LiteRT": "ai-edge-litert"}
+    return ", ".join(f"{n} {version(packages[n])}" for n in names)
 
 
 def cpu_name():
     for line in open("/proc/cpuinfo"):
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
-    return "unknown"
+    return "unknown processor"
 
 
-def write_document(text):
+def document(results, names, overhead, note):
+    said = ", ".join(f"{k} {v:.1f}" for k, v in overhead.items())
+    parts = [table(results, names), scaling_text(results),
+             f"{cpu_name()}, {os.cpu_count()} processors; {versions(names)}. Overhead of a call in microseconds (one Relu, from Python): {said}.\n{note}\n{NOT_FASTER}"]
+    return "\n\n".join(p for p in parts if p)
+
+
+def write_document(text, name="versus"):
+    """Puts text between the markers `<!-- NAME -->` of docs/benchmarks.md."""
     path = ROOT / "docs/benchmarks.md"
     old = path.read_text()
-    head, rest = old.split("<!-- versus -->\n", 1)
-    tail = rest.split("<!-- /versus -->", 1)[1]
-    path.write_text(head + "<!-- versus -->\n" + text + "\n<!-- /versus -->" + tail)
+    head, rest = old.split(f"<!-- {name} -->\n", 1)
+    tail = rest.split(f"<!-- /{name} -->", 1)[1]
+    path.write_text(f"{head}<!-- {name} -->\n{text}\n<!-- /{name} -->{tail}")
+
+
+# ---- Command -------------------------------------------------------------------------------------------------------
+
+def wanted_rows(a, available):
+    if not (a.models or a.types or a.batch or a.threads):
+        return [r for r in GOALS if r.model in available]
+    rows = []
+    for model in a.models.split(",") if a.models else available:
+        if model not in available:
+            sys.exit(f"there is no model {model}: {', '.join(available)}")
+        for kind in (a.types or ("dynamic" if model == "minilm" else "float,int8")).split(","):
+            for batch in map(int, (a.batch or "1").split(",")):
+                for threads in map(int, (a.threads or "1").split(",")):
+                    listed = [g for g in GOALS if (g.model, g.type, g.batch, g.threads) == (model, kind, batch, threads)]
+                    rows += listed or [Row(model, kind, batch, threads)]
+    return rows
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--models", default="")
-    p.add_argument("--types", default="float,int8")
-    p.add_argument("--batch", default="1")
-    p.add_argument("--threads", default="1")
-    p.add_argument("--seconds", type=float, default=1)
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--data", type=pathlib.Path, default=ROOT.parent / "shared/data")
-    p.add_argument("--octet", default=str(ROOT / "build/octet"))
-    p.add_argument("--json", action="store_true")
-    p.add_argument("--write", action="store_true")
+    p.add_argument("--models", help=f"of {', '.join(bench_models.NAMES)}")
+    p.add_argument("--types", help="float, int8, dynamic")
+    p.add_argument("--batch", help="batch sizes (1)")
+    p.add_argument("--threads", help="numbers of threads (1)")
+    p.add_argument("--seconds", type=float, default=8, help="for each row (8)")
+    p.add_argument("--peers", default=",".join(engines.PEERS), help=f"of {', '.join(engines.PEERS)}")
+    p.add_argument("--data", type=pathlib.Path, default=bench_models.DATA, help="folder of real models")
+    p.add_argument("--kept", type=pathlib.Path, default=bench_models.KEPT, help="folder in which made models are kept")
+    p.add_argument("--fresh", action="store_true", help="make all models anew")
+    p.add_argument("--octet", default=PROGRAM, help="the program, for quantizing")
+    p.add_argument("--library", type=pathlib.Path, default=LIBRARY, help="the library that is measured")
+    p.add_argument("--amx", action="store_true", help="let every engine use AMX, where the CPU has it")
+    p.add_argument("--json", action="store_true", help="one line of JSON per row")
+    p.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
     a = p.parse_args()
-    global OCTET, PEER_NAMES
-    OCTET, PEER_NAMES = a.octet, list(peers())
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        work = pathlib.Path(folder)
-        available = models(a.data, work)
-        for name in a.models.split(",") if a.models else available:
-            if name not in available:
-                sys.exit(f"there is no model {name}: {', '.join(available)}")
-            source, forms = available[name], {}
-            forms["float"] = (source, source)
-            if "int8" in a.types:
-                feed = inputs_of(source, 16)
-                np.save(work / "calibration.npy", next(iter(feed.values())))
-                ours, theirs = work / f"{name}-int8.onnx", work / f"{name}-peer-int8.onnx"
-                subprocess.run([OCTET, "quantize", source, "-o", ours, "--calibration", work / "calibration.npy"], check=True, capture_output=True)
-                quantize_peer(source, theirs, [{k: v[i:i + 1] for k, v in feed.items()} for i in range(4)])
-                forms["int8"] = (ours, theirs)
-            for kind in a.types.split(","):
-                for batch in map(int, a.batch.split(",")):
-                    for threads in map(int, a.threads.split(",")):
-                        rows.append(race(name, kind, *forms[kind], batch, threads, a.seconds, a.rounds))
-                        print(json.dumps(rows[-1]), file=sys.stdout if a.json else sys.stderr, flush=True)
-        relu = work / "relu.onnx"
-        one_relu(relu)
-        feed = {"x": np.zeros((1, 16), np.float32)}
-        overhead = {peer: 1e3 * median_of(make(relu, feed, 1), 0.3) for peer, make in peers().items()}
-    add_ratios(rows)
-    said = ", ".join(f"{k} {v:.1f}" for k, v in overhead.items())
-    text = f"{table(rows)}\n\n{cpu_name()}, {os.cpu_count()} cores; ONNX Runtime {ort.__version__}. Call overhead in microseconds (one Relu): {said}."
+    note = engines.prepare(a.amx)
+    names = engines.installed([n for n in a.peers.split(",") if n in engines.PEERS])
+    models = bench_models.Models(a.data, a.kept, a.octet, a.fresh)
+    results = []
+    for row in wanted_rows(a, models.names()):
+        results.append(run_row(row, models, names, a.seconds, a.library))
+        print(json.dumps(results[-1]), file=sys.stdout if a.json else sys.stderr, flush=True)
+    text = document(results, names, call_overhead(models, names, a.library), note)
     if not a.json:
         print(text)
     if a.write:

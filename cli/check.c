@@ -29,7 +29,11 @@ static int check_case(cli *c, const char *folder, tally *t) {
   octet_context_clear_warnings(c->ctx);
   t->count[result]++;
   if (c->json)
-    cli_print_json(json_pack("{s:s,s:s,s:s}", "case", cli_base_name(folder), "result", result == OCTET_CASE_PASSED ? "passed" : result == OCTET_CASE_FAILED ? "failed" : "skipped", "detail", detail));
+    cli_print_json(json_pack("{s:s,s:s,s:s}", "case", cli_base_name(folder), "result",
+                             result == OCTET_CASE_PASSED   ? "passed"
+                             : result == OCTET_CASE_FAILED ? "failed"
+                                                           : "skipped",
+                             "detail", detail));
   else if (!t->only_failures || result == OCTET_CASE_FAILED)
     printf("%-8s %s%s%s\n", words[result], cli_base_name(folder), *detail ? ": " : "", detail);
   return CLI_DONE;
@@ -52,7 +56,8 @@ static int check_folder(cli *c, const char *folder, tally *t, int depth) {
     struct stat s;
     snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
     bool wanted = entries[i]->d_name[0] != '.' && (!t->filter || strstr(entries[i]->d_name, t->filter));
-    if (status == CLI_DONE && wanted && stat(path, &s) == 0 && S_ISDIR(s.st_mode) && is_case(path)) status = check_folder(c, path, t, depth + 1);
+    if (status == CLI_DONE && wanted && stat(path, &s) == 0 && S_ISDIR(s.st_mode) && is_case(path))
+      status = check_folder(c, path, t, depth + 1);
     free(entries[i]);
   }
   free(entries);
@@ -70,18 +75,19 @@ static int run(cli *c, int argc, char **argv) {
   for (size_t i = 0; i < c->n_positional && status == CLI_DONE; i++) status = check_folder(c, c->positional[i], &t, 0);
   if (status != CLI_DONE) return status;
   if (c->json)
-    cli_print_json(json_pack("{s:I,s:I,s:I}", "passed", (json_int_t)t.count[0], "failed", (json_int_t)t.count[1], "skipped", (json_int_t)t.count[2]));
-  else
-    printf("%zu passed, %zu failed, %zu skipped\n", t.count[0], t.count[1], t.count[2]);
+    cli_print_json(
+        json_pack("{s:I,s:I,s:I}", "passed", (json_int_t)t.count[0], "failed", (json_int_t)t.count[1], "skipped", (json_int_t)t.count[2]));
+  else printf("%zu passed, %zu failed, %zu skipped\n", t.count[0], t.count[1], t.count[2]);
   return t.count[1] ? CLI_FAILED : CLI_DONE;
 }
 
-const cli_command cli_check = {"check",
-                               "run recorded test cases in ONNX's layout",
-                               "DIR... [--filter TEXT]",
-                               "Each DIR holds model.onnx and test_data_set_N/ with input_*.pb and output_*.pb, or folders of such. A line per case, then\n"
-                               "`N passed, N failed, N skipped`. Skipped cases use a type or form that Octet does not have; the line says which.",
-                               "  octet check node-tests/\n  octet check node-tests/ --filter conv --only-failures",
-                               1,
-                               CLI_MAX_POSITIONAL,
-                               run};
+const cli_command cli_check = {
+    "check",
+    "run recorded test cases in ONNX's layout",
+    "DIR... [--filter TEXT]",
+    "Each DIR holds model.onnx and test_data_set_N/ with input_*.pb and output_*.pb, or folders of such. A line per case, then\n"
+    "`N passed, N failed, N skipped`. Skipped cases use a type or form that Octet does not have; the line says which.",
+    "  octet check node-tests/\n  octet check node-tests/ --filter conv --only-failures",
+    1,
+    CLI_MAX_POSITIONAL,
+    run};

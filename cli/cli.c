@@ -12,14 +12,19 @@ static const cli_option *common_options(cli *c) {
   static cli_option options[6];
   options[0] = (cli_option){"--json", CLI_FLAG, &c->json, NULL, "results as JSON, one object per line"};
   options[1] = (cli_option){"--threads", CLI_COUNT, &c->threads, "N", "threads to use (1)"};
-  options[2] = (cli_option){"--isa", CLI_TEXT, (void *)&c->isa, "NAME", "widest instruction set: scalar, avx2, avxvnni, avx512, avx512vnni (OCTET_ISA does the same)"};
+  options[2] = (cli_option){"--isa", CLI_TEXT, (void *)&c->isa, "NAME",
+                            "widest instruction set: scalar, avx2, avxvnni, avx512, avx512vnni, amx (OCTET_ISA does the same)"};
   options[3] = (cli_option){"--verbose", CLI_FLAG, &c->verbose, NULL, "say more (-v)"};
   options[4] = (cli_option){0};
   return options;
 }
 
-static void print_options(const cli_option *options) {
+static const cli_option *find_option(const cli_option *options, const char *name, size_t length);
+
+/* `own` (or NULL): the command's own options, which take the place of common ones of the same name. */
+static void print_options(const cli_option *options, const cli_option *own) {
   for (const cli_option *o = options; o && o->name; o++) {
+    if (find_option(own, o->name, strlen(o->name))) continue;
     char left[80];
     snprintf(left, sizeof left, "%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
     printf("  %-28s %s\n", left, o->help);
@@ -31,10 +36,10 @@ static void print_help(cli *c, const cli_option *options) {
   printf("usage: octet %s %s\n\n%s\n", m->name, m->arguments, m->description);
   if (options && options->name) {
     printf("\noptions\n");
-    print_options(options);
+    print_options(options, NULL);
   }
   printf("\ncommon options\n");
-  print_options(common_options(c));
+  print_options(common_options(c), options);
   printf("\nexamples\n%s\n", m->examples);
 }
 
@@ -119,9 +124,23 @@ int cli_parse(cli *c, int argc, char **argv, const cli_option *options) {
   if (c->n_positional < c->command->min_positional) return cli_usage(c, "too few arguments");
   if (c->n_positional > c->command->max_positional) return cli_usage(c, "what is \"%s\" for?", positional[c->command->max_positional]);
   if (c->isa && octet_context_set_isa(c->ctx, c->isa) != OCTET_OK) return cli_usage(c, "%s", octet_context_message(c->ctx));
-  if (octet_context_set_threads(c->ctx, c->threads > 10000 ? 10000 : (int)c->threads) != OCTET_OK) return cli_usage(c, "%s", octet_context_message(c->ctx));
+  if (octet_context_set_threads(c->ctx, c->threads > 10000 ? 10000 : (int)c->threads) != OCTET_OK)
+    return cli_usage(c, "%s", octet_context_message(c->ctx));
   octet_context_set_progress(c->ctx, cli_progress, NULL);
   return -1;
+}
+
+bool cli_making_apply(cli *c, const cli_making *making, octet_session_options *options) {
+  options->tune_log = making->tune_log;
+  options->tune_seconds = making->tune ? CLI_TUNE_SECONDS : 0;
+  options->memory_small = making->memory && strcmp(making->memory, "small") == 0;
+  if (making->memory && !options->memory_small && strcmp(making->memory, "fast") != 0) {
+    cli_usage(c, "--memory: \"%s\" is neither small nor fast", making->memory);
+    return false;
+  }
+  if (!making->tune || !options->memory_small) return true;
+  cli_usage(c, "--memory small and --tune exclude each other");
+  return false;
 }
 
 int cli_fail(cli *c, octet_status status) {
@@ -134,7 +153,8 @@ int cli_fail(cli *c, octet_status status) {
 
 void cli_warnings(cli *c) {
   cli_progress(NULL, NULL, 0, 0);
-  for (size_t i = 0; i < octet_context_warning_count(c->ctx); i++) fprintf(stderr, "octet %s: warning: %s\n", c->command->name, octet_context_warning(c->ctx, i));
+  for (size_t i = 0; i < octet_context_warning_count(c->ctx); i++)
+    fprintf(stderr, "octet %s: warning: %s\n", c->command->name, octet_context_warning(c->ctx, i));
   octet_context_clear_warnings(c->ctx);
 }
 
@@ -156,21 +176,16 @@ const char *cli_dims(const int64_t *dims, int rank, char text[128]) {
   if (rank == 0) snprintf(text, 128, "scalar");
   if (rank < 0) snprintf(text, 128, "?");
   for (int d = 0; d < rank && n < 100; d++) {
-    if (dims[d] < 0)
-      n += (size_t)snprintf(text + n, 128 - n, "%s?", d ? "x" : "");
-    else
-      n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? "x" : "", (long long)dims[d]);
+    if (dims[d] < 0) n += (size_t)snprintf(text + n, 128 - n, "%s?", d ? "x" : "");
+    else n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? "x" : "", (long long)dims[d]);
   }
   return text;
 }
 
 const char *cli_bytes(double bytes, char text[32]) {
-  if (bytes < 10000)
-    snprintf(text, 32, "%.0f B", bytes);
-  else if (bytes < 1e7)
-    snprintf(text, 32, "%.1f kB", bytes / 1e3);
-  else
-    snprintf(text, 32, "%.1f MB", bytes / 1e6);
+  if (bytes < 10000) snprintf(text, 32, "%.0f B", bytes);
+  else if (bytes < 1e7) snprintf(text, 32, "%.1f kB", bytes / 1e3);
+  else snprintf(text, 32, "%.1f MB", bytes / 1e6);
   return text;
 }
 
@@ -204,10 +219,8 @@ bool cli_progress(void *user, const char *what, size_t done, size_t total) {
   int width = 30, filled = total ? (int)((double)done / (double)total * width) : 0;
   fprintf(stderr, "\r\033[K%-12s [", what);
   for (int i = 0; i < width; i++) fputc(i < filled ? '#' : '.', stderr);
-  if (total)
-    fprintf(stderr, "] %zu/%zu", done, total);
-  else
-    fprintf(stderr, "] %zu", done);
+  if (total) fprintf(stderr, "] %zu/%zu", done, total);
+  else fprintf(stderr, "] %zu", done);
   fflush(stderr);
   return true;
 }

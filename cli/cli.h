@@ -47,7 +47,24 @@ typedef struct cli_command {
   int (*run)(cli *c, int argc, char **argv);
 } cli_command;
 
-extern const cli_command cli_inspect, cli_run, cli_check, cli_convert, cli_quantize, cli_eval, cli_compare, cli_bench, cli_ops, cli_demo;
+extern const cli_command cli_inspect, cli_run, cli_check, cli_convert, cli_quantize, cli_eval, cli_compare, cli_bench, cli_tune, cli_ops,
+    cli_demo;
+
+/* How a session is to be made, for commands that make one. */
+typedef struct cli_making {
+  bool tune;
+  const char *tune_log, *memory;
+} cli_making;
+#define CLI_MAKING_OPTIONS(m)                                                                              \
+  {"--tune", CLI_FLAG, &(m).tune, NULL, "time the kernels of integer layers first (`octet tune --help`)"}, \
+      {"--tune-log", CLI_TEXT, (void *)&(m).tune_log, "FILE",                                              \
+       "where timed kernels are kept, or \"none\" (OCTET_TUNE_LOG, else the user's cache)"},               \
+  {                                                                                                        \
+    "--memory", CLI_TEXT, (void *)&(m).memory, "SIZE", "small: least memory first; fast (the default)"     \
+  }
+#define CLI_TUNE_SECONDS 2.0
+/* false, after a message: a wrong argument. */
+bool cli_making_apply(cli *c, const cli_making *making, octet_session_options *options);
 
 /* Reads the arguments after the command's name. Negative: go on; else the exit status to end with (help was shown, or an error). */
 int cli_parse(cli *c, int argc, char **argv, const cli_option *options);
@@ -78,5 +95,9 @@ typedef struct cli_table {
 cli_table cli_table_make(const char *alignment);
 void cli_table_row(cli_table *table, const char *const *cells);
 void cli_table_print(cli_table *table, FILE *out);
+
+/* Layer by layer, float beside quantized. */
+json_t *cli_speed_json(const octet_speed *speed);
+void cli_speed_print(const octet_speed *speed);
 
 #endif

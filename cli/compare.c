@@ -14,23 +14,21 @@ static void print_json(const octet_comparison *r) {
   }
   for (size_t i = 0; i < octet_comparison_layer_count(r); i++) {
     octet_layer_difference l = octet_comparison_layer(r, i);
-    json_t *o = json_pack("{s:s,s:s,s:s,s:o,s:o,s:o}", "name", l.name, "op", l.op, "type", l.type, "sqnr_db", decibels(l.sqnr_db), "sqnr_alone_db",
-                          decibels(l.sqnr_alone_db), "clipped", decibels(l.clipped));
+    json_t *o = json_pack("{s:s,s:s,s:s,s:o,s:o,s:o}", "name", l.name, "op", l.op, "type", l.type, "sqnr_db", decibels(l.sqnr_db),
+                          "sqnr_alone_db", decibels(l.sqnr_alone_db), "clipped", decibels(l.clipped));
     if (l.reason) json_object_set_new(o, "reason", json_string(l.reason));
     json_array_append_new(layers, o);
     if (l.island) json_array_append_new(islands, json_string(l.name));
   }
-  for (size_t i = 0; i < octet_comparison_warning_count(r); i++) json_array_append_new(warnings, json_string(octet_comparison_warning(r, i)));
+  for (size_t i = 0; i < octet_comparison_warning_count(r); i++)
+    json_array_append_new(warnings, json_string(octet_comparison_warning(r, i)));
   cli_print_json(json_pack("{s:o,s:o,s:o,s:o}", "outputs", outputs, "layers", layers, "float_islands", islands, "warnings", warnings));
 }
 
 static const char *decibel_text(double x, char text[32]) {
-  if (isnan(x))
-    text[0] = 0;
-  else if (isinf(x))
-    snprintf(text, 32, "%s", x > 0 ? "equal" : "-inf");
-  else
-    snprintf(text, 32, "%.1f", x);
+  if (isnan(x)) text[0] = 0;
+  else if (isinf(x)) snprintf(text, 32, "%s", x > 0 ? "equal" : "-inf");
+  else snprintf(text, 32, "%.1f", x);
   return text;
 }
 
@@ -44,43 +42,64 @@ static void print_text(const octet_comparison *r) {
   cli_table_row(&table, (const char *[]){"layer", "operator", "type", "SQNR dB", "alone dB", "clipped", "why float"});
   for (size_t i = 0; i < octet_comparison_layer_count(r); i++) {
     octet_layer_difference l = octet_comparison_layer(r, i);
-    if (isnan(l.clipped))
-      clipped[0] = 0;
-    else
-      snprintf(clipped, sizeof clipped, "%.3f %%", 100 * l.clipped);
-    cli_table_row(&table, (const char *[]){l.name, l.op, l.type, decibel_text(l.sqnr_db, a), decibel_text(l.sqnr_alone_db, b), clipped, l.reason ? l.reason : ""});
+    if (isnan(l.clipped)) clipped[0] = 0;
+    else snprintf(clipped, sizeof clipped, "%.3f %%", 100 * l.clipped);
+    cli_table_row(&table, (const char *[]){l.name, l.op, l.type, decibel_text(l.sqnr_db, a), decibel_text(l.sqnr_alone_db, b), clipped,
+                                           l.reason ? l.reason : ""});
   }
   cli_table_print(&table, stdout);
   for (size_t i = 0; i < octet_comparison_warning_count(r); i++) printf("warning: %s\n", octet_comparison_warning(r, i));
 }
 
+/* Neither data nor accuracy: time, layer by layer. */
+static octet_status compare_speed(cli *c, const octet_model *reference, const octet_model *quantized, double seconds) {
+  octet_speed *speed = NULL;
+  octet_status status = octet_compare_speed(reference, quantized, NULL, seconds, &speed);
+  if (status != OCTET_OK) return status;
+  cli_warnings(c);
+  if (c->json) cli_print_json(cli_speed_json(speed));
+  else cli_speed_print(speed);
+  octet_speed_destroy(speed);
+  return OCTET_OK;
+}
+
 static int run(cli *c, int argc, char **argv) {
+  bool speed = false;
+  double seconds = 2;
   const char *data_path = NULL, *preprocess = NULL, *weights = NULL;
   size_t samples = 100, seed = 0;
-  const cli_option options[] = {{"--data", CLI_TEXT, (void *)&data_path, "DATA", "F.npy, F.npz, an IDX file (.gz too) or a folder of images"},
-                                {"--samples", CLI_COUNT, &samples, "N", "how many of them, drawn at random (100; 0: all)"},
-                                {"--seed", CLI_COUNT, &seed, "N", "seed of the draw (0)"},
-                                {"--preprocess", CLI_TEXT, (void *)&preprocess, "SPEC", "how bytes become inputs (default: the float model's)"},
-                                {"--weights", CLI_TEXT, (void *)&weights, "FILE", "checkpoint for the float model"},
-                                {0}};
+  const cli_option options[] = {
+      {"--data", CLI_TEXT, (void *)&data_path, "DATA", "F.npy, F.npz, an IDX file (.gz too) or a folder of images"},
+      {"--samples", CLI_COUNT, &samples, "N", "how many of them, drawn at random (100; 0: all)"},
+      {"--seed", CLI_COUNT, &seed, "N", "seed of the draw (0)"},
+      {"--preprocess", CLI_TEXT, (void *)&preprocess, "SPEC", "how bytes become inputs (default: the float model's)"},
+      {"--weights", CLI_TEXT, (void *)&weights, "FILE", "checkpoint for the float model"},
+      {"--speed", CLI_FLAG, &speed, NULL, "time instead of accuracy: each layer in float and quantized (no data needed)"},
+      {"--seconds", CLI_NUMBER, &seconds, "S", "how long to measure with --speed (2)"},
+      {0}};
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;
-  if (!data_path) return cli_usage(c, "--data is needed");
+  if (!data_path && !speed) return cli_usage(c, "--data is needed, or --speed");
   octet_model *reference = NULL, *quantized = NULL;
   octet_dataset *data = NULL;
   octet_comparison *comparison = NULL;
   octet_status result = octet_model_read(c->ctx, c->positional[0], weights, &reference);
   if (result == OCTET_OK) result = octet_model_read(c->ctx, c->positional[1], NULL, &quantized);
-  if (result == OCTET_OK && !preprocess && !octet_model_metadata(reference, "preprocess")) preprocess = octet_model_metadata(quantized, "preprocess");
+  if (result == OCTET_OK && speed) result = compare_speed(c, reference, quantized, seconds);
+  if (speed) {
+    octet_model_destroy(quantized);
+    octet_model_destroy(reference);
+    return result == OCTET_OK ? CLI_DONE : cli_fail(c, result);
+  }
+  if (result == OCTET_OK && !preprocess && !octet_model_metadata(reference, "preprocess"))
+    preprocess = octet_model_metadata(quantized, "preprocess");
   if (result == OCTET_OK) result = octet_dataset_open(c->ctx, data_path, preprocess, reference, &data);
   if (result == OCTET_OK) result = octet_dataset_draw(data, samples, seed);
   if (result == OCTET_OK) result = octet_compare(reference, quantized, data, 0, &comparison);
   if (result == OCTET_OK) {
     cli_warnings(c);
-    if (c->json)
-      print_json(comparison);
-    else
-      print_text(comparison);
+    if (c->json) print_json(comparison);
+    else print_text(comparison);
   }
   status = result == OCTET_OK ? CLI_DONE : cli_fail(c, result);
   octet_comparison_destroy(comparison);
@@ -94,9 +113,13 @@ const cli_command cli_compare = {
     "compare",
     "signal-to-quantization-noise ratio, per output and per layer",
     "FLOAT QUANTIZED --data DATA [--samples N]",
-    "Runs both models on the same samples. Per layer: the ratio of signal to quantization noise in decibels with everything before it quantized\n"
-    "too, and with this layer alone quantized; the share of values that its range cuts off; and why it stayed in float, if it did.",
-    "  octet compare model.onnx m8.onnx --data t10k-images-idx3-ubyte.gz --samples 200\n  octet compare model.onnx m8.onnx --data photos/ --json",
+    "Runs both models on the same samples. Per layer: the ratio of signal to quantization noise in decibels with everything before it "
+    "quantized\n"
+    "too, and with this layer alone quantized; the share of values that its range cuts off; and why it stayed in float, if it did.\n"
+    "With --speed: how long each layer takes in float and quantized, and which ones quantization made slower.",
+    "  octet compare model.onnx m8.onnx --data t10k-images-idx3-ubyte.gz --samples 200\n  octet compare model.onnx m8.onnx --data photos/ "
+    "--json\n"
+    "  octet compare model.onnx m8.onnx --speed",
     2,
     2,
     run};

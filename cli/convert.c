@@ -5,10 +5,11 @@
 static int run(cli *c, int argc, char **argv) {
   const char *weights = NULL, *no_pass = NULL;
   bool as_it_is = false;
-  const cli_option options[] = {{"--weights", CLI_TEXT, (void *)&weights, "FILE", "put the tensors of this .pth, .npz or .npy onto the graph, by name"},
-                                {"--as-it-is", CLI_FLAG, &as_it_is, NULL, "no folding, no clean-up"},
-                                {"--no-pass", CLI_TEXT, (void *)&no_pass, "NAMES", "passes to leave out, comma-separated"},
-                                {0}};
+  const cli_option options[] = {
+      {"--weights", CLI_TEXT, (void *)&weights, "FILE", "put the tensors of this .pth, .npz or .npy onto the graph, by name"},
+      {"--as-it-is", CLI_FLAG, &as_it_is, NULL, "no folding, no clean-up"},
+      {"--no-pass", CLI_TEXT, (void *)&no_pass, "NAMES", "passes to leave out, comma-separated"},
+      {0}};
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;
   octet_model *model = NULL;
@@ -21,12 +22,13 @@ static int run(cli *c, int argc, char **argv) {
   return status;
 }
 
-const cli_command cli_convert = {"convert",
-                                 "between .onnx and .oct",
-                                 "IN OUT [--weights W.pth]",
-                                 "Reads IN, folds constants and batch normalizations, removes what is dead, and writes OUT in the format of its suffix.\n"
-                                 ".oct is a text; its larger arrays go to a .npz beside it.",
-                                 "  octet convert model.onnx model.oct\n  octet convert resnet20.onnx trained.onnx --weights resnet20-12fca82f.th",
-                                 2,
-                                 2,
-                                 run};
+const cli_command cli_convert = {
+    "convert",
+    "between .onnx and .oct",
+    "IN OUT [--weights W.pth]",
+    "Reads IN, folds constants and batch normalizations, removes what is dead, and writes OUT in the format of its suffix.\n"
+    ".oct is a text; its larger arrays go to a .npz beside it.",
+    "  octet convert model.onnx model.oct\n  octet convert resnet20.onnx trained.onnx --weights resnet20-12fca82f.th",
+    2,
+    2,
+    run};

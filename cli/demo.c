@@ -138,16 +138,17 @@ static octet_status measure(demo *d, form *forms, size_t n, size_t batch) {
 
 static void print_rows(const cli *c, const form *forms, size_t n) {
   cli_table table = cli_table_make("lrrrrrrrrr");
-  cli_table_row(&table, (const char *[]){"form", "top-1", "change", "file", "weights", "arena", "batch 1", "speed-up", "batch 256", "speed-up"});
+  cli_table_row(&table,
+                (const char *[]){"form", "top-1", "change", "file", "weights", "arena", "batch 1", "speed-up", "batch 256", "speed-up"});
   cli_table_row(&table, (const char *[]){"", "of 10,000", "", "bytes", "bytes", "bytes", "us", "", "us/image", ""});
   for (size_t i = 0; i < n; i++) {
     const form *f = &forms[i];
     double us1 = 1e3 * f->ms1, us256 = 1e3 * f->ms256 / 256;
     if (c->json) {
       cli_print_json(json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f}", "form", f->name, "correct", (json_int_t)f->correct, "change",
-                               (json_int_t)f->correct - (json_int_t)forms[0].correct, "file_bytes", (json_int_t)f->file_bytes, "weight_bytes",
-                               (json_int_t)f->weight_bytes, "arena_bytes", (json_int_t)f->arena_bytes, "batch1_us", us1, "batch256_us_per_image", us256, "speedup1",
-                               forms[0].ms1 / f->ms1, "speedup256", forms[0].ms256 / f->ms256));
+                               (json_int_t)f->correct - (json_int_t)forms[0].correct, "file_bytes", (json_int_t)f->file_bytes,
+                               "weight_bytes", (json_int_t)f->weight_bytes, "arena_bytes", (json_int_t)f->arena_bytes, "batch1_us", us1,
+                               "batch256_us_per_image", us256, "speedup1", forms[0].ms1 / f->ms1, "speedup256", forms[0].ms256 / f->ms256));
       continue;
     }
     char cell[9][32];
@@ -166,7 +167,8 @@ static void print_rows(const cli *c, const form *forms, size_t n) {
 }
 
 static void print_published(void) {
-  printf("\nPublished for the same network (bwosh/torch-quantization, PyTorch 1.3, one laptop core; their input scale of 1 made the pixels binary):\n");
+  printf("\nPublished for the same network (bwosh/torch-quantization, PyTorch 1.3, one laptop core; their input scale of 1 made the pixels "
+         "binary):\n");
   cli_table table = cli_table_make("lrrr");
   cli_table_row(&table, (const char *[]){"form", "top-1", "file bytes", "latency"});
   cli_table_row(&table, (const char *[]){"float", "96.5 %", "13595", "5.28 ms"});
@@ -208,7 +210,11 @@ static int run(cli *c, int argc, char **argv) {
     snprintf(d.work, sizeof d.work, "%s/octet-demo-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!mkdtemp(d.work)) return cli_usage(c, "no folder for temporary files: %s", d.work);
   }
-  form forms[] = {{.name = "float"}, {.name = "int8", .mode = "int8"}, {.name = "dynamic", .mode = "dynamic"}, {.name = "weight-only", .mode = "weight-only"}, {.name = "fp16", .mode = "fp16"}};
+  form forms[] = {{.name = "float"},
+                  {.name = "int8", .mode = "int8"},
+                  {.name = "dynamic", .mode = "dynamic"},
+                  {.name = "weight-only", .mode = "weight-only"},
+                  {.name = "fp16", .mode = "fp16"}};
   size_t n = sizeof forms / sizeof *forms;
   octet_status result = run_forms(&d, forms, n);
   if (result == OCTET_OK) {
@@ -232,7 +238,8 @@ static int run(cli *c, int argc, char **argv) {
 const cli_command cli_demo = {"demo",
                               "the main job on the built-in network and digits, in one table",
                               "[--seconds S] [--keep DIR]",
-                              "Reads the MNIST network, quantizes it in each mode (calibrated on training digits), writes and reads back each form, evaluates all of them on the\n"
+                              "Reads the MNIST network, quantizes it in each mode (calibrated on training digits), writes and reads back "
+                              "each form, evaluates all of them on the\n"
                               "10,000 test digits, measures batch 1 and 256 on one thread, and shows one table.",
                               "  octet demo\n  octet demo --keep /tmp/models --json",
                               0,

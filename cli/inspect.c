@@ -4,15 +4,18 @@
 
 #include "cli.h"
 
-static json_t *port_json(octet_tensor t) { return json_pack("{s:s,s:s,s:o}", "name", t.name, "dtype", t.dtype, "shape", cli_json_dims(&t)); }
+static json_t *port_json(octet_tensor t) {
+  return json_pack("{s:s,s:s,s:o}", "name", t.name, "dtype", t.dtype, "shape", cli_json_dims(&t));
+}
 
 static json_t *layer_json(const octet_layer *l) {
   octet_tensor out = {.rank = l->rank};
   memcpy(out.dims, l->dims, sizeof out.dims);
-  json_t *o = json_pack("{s:s,s:s,s:s,s:o,s:f,s:I,s:I,s:s}", "name", l->name, "op", l->op, "dtype", l->dtype, "shape", cli_json_dims(&out), "macs", l->macs,
-                        "parameters", (json_int_t)l->parameters, "bytes", (json_int_t)l->bytes, "type", l->type);
+  json_t *o = json_pack("{s:s,s:s,s:s,s:o,s:f,s:I,s:I,s:s}", "name", l->name, "op", l->op, "dtype", l->dtype, "shape", cli_json_dims(&out),
+                        "macs", l->macs, "parameters", (json_int_t)l->parameters, "bytes", (json_int_t)l->bytes, "type", l->type);
   if (l->kernel) json_object_set_new(o, "kernel", json_string(l->kernel));
   if (l->fused_into) json_object_set_new(o, "fused_into", json_string(l->fused_into));
+  if (l->choice) json_object_set_new(o, "choice", json_string(l->choice));
   if (l->reason) json_object_set_new(o, "reason", json_string(l->reason));
   return o;
 }
@@ -28,8 +31,9 @@ static void print_json(const octet_model *model, const octet_session *session) {
     json_array_append_new(operators, layer_json(&l));
   }
   cli_print_json(json_pack("{s:o,s:o,s:o,s:I,s:f,s:I,s:I,s:i}", "inputs", inputs, "outputs", outputs, "operators", operators, "parameters",
-                           (json_int_t)octet_model_parameter_count(model), "macs", macs, "bytes", (json_int_t)octet_model_weight_bytes(model), "arena_bytes",
-                           (json_int_t)octet_session_arena_bytes(session), "boundaries", octet_session_boundary_count(session)));
+                           (json_int_t)octet_model_parameter_count(model), "macs", macs, "bytes",
+                           (json_int_t)octet_model_weight_bytes(model), "arena_bytes", (json_int_t)octet_session_arena_bytes(session),
+                           "boundaries", octet_session_boundary_count(session)));
 }
 
 static void print_text(const cli *c, const octet_model *model, const octet_session *session) {
@@ -43,17 +47,22 @@ static void print_text(const cli *c, const octet_model *model, const octet_sessi
     printf("output  %s  %s %s\n", t.name, t.dtype, cli_dims(t.dims, t.rank, dims));
   }
   cli_table table = cli_table_make("llllrrrl");
-  cli_table_row(&table, (const char *[]){"layer", "operator", "type", "output", "MACs", "parameters", "bytes", c->verbose ? "kernel, reason" : "kernel"});
+  cli_table_row(&table, (const char *[]){"layer", "operator", "type", "output", "MACs", "parameters", "bytes",
+                                         c->verbose ? "kernel, reasons" : "kernel"});
   double macs = 0;
   for (size_t i = 0; i < octet_session_layer_count(session); i++) {
     octet_layer l = octet_session_layer(session, i);
-    char shape[192], count[32] = "", parameters[32] = "", size[32] = "", kernel[1400];
+    char shape[192], count[32] = "", parameters[32] = "", size[32] = "", kernel[2800];
     snprintf(shape, sizeof shape, "%s %s", l.dtype, cli_dims(l.dims, l.rank, dims));
     if (l.macs > 0) snprintf(count, sizeof count, "%.0f", l.macs);
     if (l.parameters) snprintf(parameters, sizeof parameters, "%zu", l.parameters);
     if (l.bytes) snprintf(size, sizeof size, "%zu", l.bytes);
-    snprintf(kernel, sizeof kernel, "%s%s%s%s", l.fused_into ? "in " : "", l.fused_into ? l.fused_into : l.kernel ? l.kernel : "-",
-             c->verbose && l.reason ? ": " : "", c->verbose && l.reason ? l.reason : "");
+    const char *reason = c->verbose && l.reason ? l.reason : "", *choice = c->verbose && l.choice && !l.fused_into ? l.choice : "";
+    snprintf(kernel, sizeof kernel, "%s%s%s%s%s%s", l.fused_into ? "in " : "",
+             l.fused_into ? l.fused_into
+             : l.kernel   ? l.kernel
+                          : "-",
+             *reason ? ": " : "", reason, *choice ? ": " : "", choice);
     macs += l.macs;
     cli_table_row(&table, (const char *[]){l.name, l.op, l.type, shape, count, parameters, size, kernel});
   }
@@ -65,8 +74,10 @@ static void print_text(const cli *c, const octet_model *model, const octet_sessi
 static int run(cli *c, int argc, char **argv) {
   size_t batch = 0;
   const char *weights = NULL;
+  cli_making making = {0};
   const cli_option options[] = {{"--batch", CLI_COUNT, &batch, "N", "batch size for the shapes shown (as declared, else 1)"},
                                 {"--weights", CLI_TEXT, (void *)&weights, "FILE", "take the weights from this .pth, .npz or .npy"},
+                                CLI_MAKING_OPTIONS(making),
                                 {0}};
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;
@@ -74,14 +85,13 @@ static int run(cli *c, int argc, char **argv) {
   octet_session *session = NULL;
   octet_session_options o = octet_session_options_default();
   o.batch = (int64_t)batch;
+  if (!cli_making_apply(c, &making, &o)) return CLI_USAGE;
   octet_status result = octet_model_read(c->ctx, c->positional[0], weights, &model);
   if (result == OCTET_OK) result = octet_session_create(model, &o, &session);
   if (result == OCTET_OK) {
     cli_warnings(c);
-    if (c->json)
-      print_json(model, session);
-    else
-      print_text(c, model, session);
+    if (c->json) print_json(model, session);
+    else print_text(c, model, session);
   }
   status = result == OCTET_OK ? CLI_DONE : cli_fail(c, result);
   octet_session_destroy(session);
@@ -94,7 +104,8 @@ const cli_command cli_inspect = {
     "inputs, outputs, operators, shapes, parameters, multiply-accumulates, bytes",
     "MODEL [--batch N] [--json]",
     "Shows the model as Octet runs it: one row per operator with its type (int8, float, ...), output, cost, and the kernel\n"
-    "that runs it, or the layer into whose step it is fused. -v adds the reasons.",
+    "that runs it, or the layer into whose step it is fused. -v adds the reasons:\n"
+    "what else could run it, how long each took when it was timed or is estimated to take, and what refuses its weights.",
     "  octet inspect model.onnx\n  octet inspect examples/mnist/mnist.oct --json",
     1,
     1,

@@ -5,16 +5,18 @@
 
 #include "cli.h"
 
-static const cli_command *const commands[] = {&cli_demo, &cli_inspect, &cli_run, &cli_eval, &cli_quantize, &cli_compare, &cli_bench, &cli_convert, &cli_check, &cli_ops};
+static const cli_command *const commands[] = {&cli_demo,  &cli_inspect, &cli_run,     &cli_eval,  &cli_quantize, &cli_compare,
+                                              &cli_bench, &cli_tune,    &cli_convert, &cli_check, &cli_ops};
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
 static void print_help(FILE *out) {
-  fprintf(out, "octet %s - quantize a trained network, show what that did, run it\n\nusage: octet COMMAND ... [--json] [--threads N] [-v]\n\ncommands\n",
+  fprintf(out,
+          "octet %s - quantize a trained network, show what that did, run it\n\nusage: octet COMMAND ... [--json] [--threads N] "
+          "[-v]\n\ncommands\n",
           octet_version());
   for (size_t i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-  fprintf(out,
-          "\n`octet COMMAND --help` explains one, with examples. Results go to standard output, messages to standard error;\n"
-          "exit status 0: done, 1: failed, 2: wrong usage.\n");
+  fprintf(out, "\n`octet COMMAND --help` explains one, with examples. Results go to standard output, messages to standard error;\n"
+               "exit status 0: done, 1: failed, 2: wrong usage.\n");
 }
 
 /* A closed standard stream would hand its number to the next file that is opened: /dev/null takes the place, open for what the stream is not for. */

@@ -19,15 +19,15 @@ static const char *imports(size_t index, char text[256]) {
 
 static int run(cli *c, int argc, char **argv) {
   bool kernels = false, markdown = false;
-  const cli_option options[] = {{"--kernels", CLI_FLAG, &kernels, NULL, "the kernels instead"}, {"--markdown", CLI_FLAG, &markdown, NULL, "as the table in docs/operators.md"}, {0}};
+  const cli_option options[] = {{"--kernels", CLI_FLAG, &kernels, NULL, "the kernels instead"},
+                                {"--markdown", CLI_FLAG, &markdown, NULL, "as the table in docs/operators.md"},
+                                {0}};
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;
   if (kernels) {
     for (size_t i = 0; i < octet_kernel_count(); i++) {
-      if (c->json)
-        cli_print_json(json_pack("{s:s}", "kernel", octet_kernel_name(i)));
-      else
-        printf("%s%s\n", markdown ? "- " : "", octet_kernel_name(i));
+      if (c->json) cli_print_json(json_pack("{s:s}", "kernel", octet_kernel_name(i)));
+      else printf("%s%s\n", markdown ? "- " : "", octet_kernel_name(i));
     }
     return CLI_DONE;
   }
@@ -39,11 +39,11 @@ static int run(cli *c, int argc, char **argv) {
     char names[256];
     imports(i, names);
     if (c->json)
-      cli_print_json(json_pack("{s:s,s:s,s:b,s:s,s:s}", "name", o.name, "quantization", o.quantization, "lowering", o.has_lowering, "onnx", names, "summary", o.summary));
+      cli_print_json(json_pack("{s:s,s:s,s:b,s:s,s:s}", "name", o.name, "quantization", o.quantization, "lowering", o.has_lowering, "onnx",
+                               names, "summary", o.summary));
     else if (markdown)
       printf("| `%s` | %s | %s | %s | %s |\n", o.name, o.quantization, o.has_lowering ? "yes" : "reference", names, o.summary);
-    else
-      cli_table_row(&table, (const char *[]){o.name, o.quantization, o.has_lowering ? "yes" : "reference", names, o.summary});
+    else cli_table_row(&table, (const char *[]){o.name, o.quantization, o.has_lowering ? "yes" : "reference", names, o.summary});
   }
   cli_table_print(&table, c->json || markdown ? NULL : stdout);
   return CLI_DONE;
@@ -52,7 +52,8 @@ static int run(cli *c, int argc, char **argv) {
 const cli_command cli_ops = {"ops",
                              "the operators of this build",
                              "[--kernels] [--json]",
-                             "One line per operator: how it is quantized (integer: own arithmetic; table: 256 entries; moves: passes 8-bit values on; float), whether it\n"
+                             "One line per operator: how it is quantized (integer: own arithmetic; table: 256 entries; moves: passes 8-bit "
+                             "values on; float), whether it\n"
                              "has a fast form, and its ONNX names.",
                              "  octet ops\n  octet ops --kernels",
                              0,

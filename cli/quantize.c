@@ -8,7 +8,8 @@
 
 typedef struct quantize_arguments {
   const char *output, *mode, *observer, *io, *config, *calibration, *preprocess, *weights;
-  bool per_tensor, symmetric, strict;
+  bool per_tensor, symmetric, strict, keep_slower;
+  double seconds;
   cli_list keep_float;
   size_t samples, seed, batch;
   double percentile;
@@ -17,8 +18,9 @@ typedef struct quantize_arguments {
 static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 static json_t *layer_json(const octet_quantized_layer *l) {
-  json_t *o = json_pack("{s:s,s:s,s:s,s:b,s:b,s:I,s:o,s:o}", "name", l->name, "op", l->op, "type", l->type, "fused", l->fused, "island", l->island, "bytes",
-                        (json_int_t)l->bytes, "weight_sqnr_db", number_or_null(l->weight_sqnr_db), "clipped", number_or_null(l->clipped));
+  json_t *o =
+      json_pack("{s:s,s:s,s:s,s:b,s:b,s:I,s:o,s:o}", "name", l->name, "op", l->op, "type", l->type, "fused", l->fused, "island", l->island,
+                "bytes", (json_int_t)l->bytes, "weight_sqnr_db", number_or_null(l->weight_sqnr_db), "clipped", number_or_null(l->clipped));
   if (l->weights) json_object_set_new(o, "weights", json_string(l->weights));
   if (l->reason) json_object_set_new(o, "reason", json_string(l->reason));
   return o;
@@ -27,20 +29,108 @@ static json_t *layer_json(const octet_quantized_layer *l) {
 static json_t *value_json(const octet_model *model, size_t index) {
   static const char *const observers[] = {"minmax", "moving-average", "percentile", "kl", "mse"};
   octet_quantized_value v = octet_model_quantized_value(model, index);
-  json_t *o = json_pack("{s:s,s:f,s:f,s:f,s:i,s:s,s:o,s:o}", "name", v.name, "low", (double)v.low, "high", (double)v.high, "scale", (double)v.scale,
-                        "zero_point", v.zero_point, "observer", v.observer, "clipped", number_or_null(v.clipped), "sqnr_db", number_or_null(v.sqnr_db));
+  json_t *o = json_pack("{s:s,s:f,s:f,s:f,s:i,s:s,s:o,s:o}", "name", v.name, "low", (double)v.low, "high", (double)v.high, "scale",
+                        (double)v.scale, "zero_point", v.zero_point, "observer", v.observer, "clipped", number_or_null(v.clipped),
+                        "sqnr_db", number_or_null(v.sqnr_db));
   json_t *others = json_object();
   for (size_t k = 0; k < sizeof observers / sizeof *observers; k++) {
     double low, high, clipped, sqnr;
     if (!octet_model_quantized_alternative(model, index, observers[k], &low, &high, &clipped, &sqnr)) continue;
-    json_object_set_new(others, observers[k],
-                        json_pack("{s:f,s:f,s:o,s:o}", "low", low, "high", high, "clipped", number_or_null(clipped), "sqnr_db", number_or_null(sqnr)));
+    json_object_set_new(
+        others, observers[k],
+        json_pack("{s:f,s:f,s:o,s:o}", "low", low, "high", high, "clipped", number_or_null(clipped), "sqnr_db", number_or_null(sqnr)));
   }
   json_object_set_new(o, "observers", others);
   return o;
 }
 
-static void print_json(cli *c, const octet_model *original, const octet_model *model, const quantize_arguments *a) {
+/* ---- Layers that are slower in 8 bits ---- */
+
+typedef struct slower_layer {
+  char name[256];
+  double float_ms, quantized_ms;
+} slower_layer;
+
+typedef struct slower_layers {
+  slower_layer *layers;
+  size_t count;
+  double before_ms, after_ms; /* the whole model, all quantized and with these layers in float */
+  bool kept;
+} slower_layers;
+
+static octet_status find_slower(const octet_model *model, const octet_model *quantized, double seconds, slower_layers *out) {
+  octet_speed *speed = NULL;
+  octet_status status = octet_compare_speed(model, quantized, NULL, seconds, &speed);
+  if (status != OCTET_OK) return status;
+  out->before_ms = octet_speed_quantized_ms(speed);
+  out->layers = calloc(octet_speed_layer_count(speed) + 1, sizeof *out->layers);
+  for (size_t i = 0; out->layers && i < octet_speed_layer_count(speed); i++) {
+    octet_layer_speed l = octet_speed_layer(speed, i);
+    if (!l.slower || strcmp(l.type, "float") == 0 || strlen(l.name) >= sizeof out->layers->name) continue;
+    slower_layer *s = &out->layers[out->count++];
+    snprintf(s->name, sizeof s->name, "%s", l.name);
+    s->float_ms = l.reference_ms, s->quantized_ms = l.quantized_ms;
+  }
+  octet_speed_destroy(speed);
+  return out->layers ? OCTET_OK : OCTET_OUT_OF_MEMORY;
+}
+
+/* Quantizes again with the slower layers in float; that form replaces the first where it is faster as a whole, conversions included. */
+static octet_status keep_slower_float(const octet_model *model, octet_dataset *data, octet_quantize_options o, const quantize_arguments *a,
+                                      slower_layers *slower, octet_model **quantized) {
+  octet_status status = find_slower(model, *quantized, a->seconds, slower);
+  if (status != OCTET_OK || slower->count == 0) return status;
+  const char **names = calloc(slower->count + a->keep_float.count, sizeof *names);
+  if (!names) return OCTET_OUT_OF_MEMORY;
+  size_t n = 0;
+  for (; n < a->keep_float.count; n++) names[n] = a->keep_float.items[n];
+  for (size_t i = 0; i < slower->count; i++) names[n++] = slower->layers[i].name;
+  o.keep_float = names;
+  o.n_keep_float = n;
+  octet_model *mixed = NULL;
+  octet_speed *speed = NULL;
+  status = octet_quantize(model, data, &o, &mixed);
+  if (status == OCTET_OK) status = octet_compare_speed(*quantized, mixed, NULL, a->seconds, &speed);
+  if (status == OCTET_OK) {
+    slower->before_ms = octet_speed_reference_ms(speed);
+    slower->after_ms = octet_speed_quantized_ms(speed);
+    slower->kept = slower->after_ms < slower->before_ms;
+  }
+  if (slower->kept) {
+    octet_model_destroy(*quantized);
+    *quantized = mixed;
+    mixed = NULL;
+  }
+  octet_speed_destroy(speed);
+  octet_model_destroy(mixed);
+  free(names);
+  return status;
+}
+
+static json_t *slower_json(const slower_layers *slower) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < slower->count; i++)
+    json_array_append_new(list, json_pack("{s:s,s:f,s:f,s:b}", "name", slower->layers[i].name, "float_ms", slower->layers[i].float_ms,
+                                          "quantized_ms", slower->layers[i].quantized_ms, "kept_float", slower->kept));
+  return list;
+}
+
+static void print_slower(const slower_layers *slower) {
+  for (size_t i = 0; i < slower->count; i++)
+    printf("%s: slower in 8 bits, %.2f against %.2f us%s\n", slower->layers[i].name, 1e3 * slower->layers[i].quantized_ms,
+           1e3 * slower->layers[i].float_ms, slower->kept ? ": kept in float" : "");
+  if (slower->count == 0) printf("no layer is slower in 8 bits than in float\n");
+  else if (slower->kept)
+    printf("with these layers in float the model takes %.4f ms instead of %.4f ms\n", slower->after_ms, slower->before_ms);
+  else
+    printf("with these layers in float the whole model, with the conversions, would take %.4f ms instead of %.4f ms: they stay in 8 bits\n",
+           slower->after_ms, slower->before_ms);
+}
+
+/* ---- Output ---- */
+
+static void print_json(cli *c, const octet_model *original, const octet_model *model, const quantize_arguments *a,
+                       const slower_layers *slower) {
   json_t *layers = json_array(), *values = json_array(), *warnings = json_array(), *islands = json_array();
   for (size_t i = 0; i < octet_model_quantized_layer_count(model); i++) {
     octet_quantized_layer l = octet_model_quantized_layer(model, i);
@@ -48,10 +138,12 @@ static void print_json(cli *c, const octet_model *original, const octet_model *m
     if (l.island) json_array_append_new(islands, json_string(l.name));
   }
   for (size_t i = 0; i < octet_model_quantized_value_count(model); i++) json_array_append_new(values, value_json(model, i));
-  for (size_t i = 0; i < octet_context_warning_count(c->ctx); i++) json_array_append_new(warnings, json_string(octet_context_warning(c->ctx, i)));
-  cli_print_json(json_pack("{s:s,s:s,s:I,s:I,s:i,s:o,s:o,s:o,s:o}", "mode", a->mode, "output", a->output, "bytes_before",
-                           (json_int_t)octet_model_weight_bytes(original), "bytes_after", (json_int_t)octet_model_weight_bytes(model), "boundaries",
-                           octet_model_quantized_boundaries(model), "float_islands", islands, "layers", layers, "values", values, "warnings", warnings));
+  for (size_t i = 0; i < octet_context_warning_count(c->ctx); i++)
+    json_array_append_new(warnings, json_string(octet_context_warning(c->ctx, i)));
+  cli_print_json(json_pack("{s:s,s:s,s:I,s:I,s:i,s:o,s:o,s:o,s:o,s:o}", "mode", a->mode, "output", a->output, "bytes_before",
+                           (json_int_t)octet_model_weight_bytes(original), "bytes_after", (json_int_t)octet_model_weight_bytes(model),
+                           "boundaries", octet_model_quantized_boundaries(model), "float_islands", islands, "layers", layers, "values",
+                           values, "warnings", warnings, "slower", a->keep_slower ? slower_json(slower) : json_null()));
 }
 
 static void print_text(cli *c, const octet_model *original, const octet_model *model, const quantize_arguments *a) {
@@ -77,6 +169,7 @@ static void print_text(cli *c, const octet_model *original, const octet_model *m
 }
 
 static octet_status quantize(cli *c, const quantize_arguments *a) {
+  slower_layers slower = {0};
   octet_model *model = NULL, *quantized = NULL;
   octet_dataset *data = NULL;
   octet_quantize_options o = octet_quantize_options_default();
@@ -96,12 +189,15 @@ static octet_status quantize(cli *c, const quantize_arguments *a) {
   if (status == OCTET_OK && a->calibration) status = octet_dataset_open(c->ctx, a->calibration, NULL, model, &data);
   if (status == OCTET_OK && data) status = octet_dataset_draw(data, a->samples, a->seed);
   if (status == OCTET_OK) status = octet_quantize(model, data, &o, &quantized);
+  if (status == OCTET_OK && a->keep_slower) status = keep_slower_float(model, data, o, a, &slower, &quantized);
   if (status == OCTET_OK) status = octet_model_write(quantized, a->output);
   if (status == OCTET_OK) {
-    if (c->json) print_json(c, model, quantized, a);
+    if (c->json) print_json(c, model, quantized, a, &slower);
     cli_warnings(c);
     if (!c->json) print_text(c, model, quantized, a);
+    if (!c->json && a->keep_slower) print_slower(&slower);
   }
+  free(slower.layers);
   octet_dataset_destroy(data);
   octet_model_destroy(quantized);
   octet_model_destroy(model);
@@ -109,7 +205,7 @@ static octet_status quantize(cli *c, const quantize_arguments *a) {
 }
 
 static int run(cli *c, int argc, char **argv) {
-  quantize_arguments a = {.mode = "int8", .io = "float", .samples = 1000};
+  quantize_arguments a = {.mode = "int8", .io = "float", .samples = 1000, .seconds = 2};
   const cli_option options[] = {
       {"--output", CLI_TEXT, (void *)&a.output, "OUT", "the file to write, .onnx or .oct (-o)"},
       {"--mode", CLI_TEXT, (void *)&a.mode, "MODE", "int8 (static), dynamic, weight-only, fp16 (int8)"},
@@ -124,7 +220,10 @@ static int run(cli *c, int argc, char **argv) {
       {"--io", CLI_TEXT, (void *)&a.io, "TYPE", "inputs and outputs: float, int8, uint8 (float)"},
       {"--strict", CLI_FLAG, &a.strict, NULL, "fail, with the list, if an operator would stay float"},
       {"--keep-float", CLI_LIST, &a.keep_float, "NAME", "keep this layer (or value) in float; repeat for more"},
-      {"--config", CLI_TEXT, (void *)&a.config, "FILE", "per-layer settings in JSON: {\"PATTERN\": {\"mode\", \"observer\", \"scale\", ...}}"},
+      {"--keep-slower-float", CLI_FLAG, &a.keep_slower, NULL, "time each layer, and keep those in float that 8 bits make slower"},
+      {"--seconds", CLI_NUMBER, &a.seconds, "S", "how long to measure for that (2)"},
+      {"--config", CLI_TEXT, (void *)&a.config, "FILE",
+       "per-layer settings in JSON: {\"PATTERN\": {\"mode\", \"observer\", \"scale\", ...}}"},
       {"--weights", CLI_TEXT, (void *)&a.weights, "W.pth", "put the tensors of this checkpoint onto the graph first"},
       {"--batch", CLI_COUNT, &a.batch, "N", "samples per calibration run (chosen)"},
       {0}};
@@ -143,6 +242,7 @@ const cli_command cli_quantize = {
     "stays in float is listed with the reason, and so are the conversions between integers and floats that this leaves inside the graph.",
     "  octet quantize model.onnx -o m8.onnx --calibration train-images-idx3-ubyte.gz --samples 1000\n"
     "  octet quantize model.onnx -o m8.onnx --calibration photos/ --preprocess \"scale=1 mean=127 std=128\" --observer mse\n"
+    "  octet quantize model.onnx -o m8.onnx --calibration photos/ --keep-slower-float\n"
     "  octet quantize model.onnx -o small.onnx --mode weight-only",
     1,
     1,

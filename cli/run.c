@@ -16,6 +16,8 @@ typedef struct run_state {
   size_t batch, seed, repeat;
   octet_tensor *given; /* by --input */
   size_t n_given;
+  cli_making making;
+  octet_session_options options;
 } run_state;
 
 /* Splitmix64: random inputs are the same everywhere. */
@@ -72,7 +74,7 @@ static octet_status read_given(cli *c, run_state *s, const octet_model *model) {
 }
 
 static octet_status make_session(run_state *s, const octet_model *model, octet_session **session) {
-  octet_session_options o = octet_session_options_default();
+  octet_session_options o = s->options;
   octet_tensor *shapes = calloc(s->n_given + 1, sizeof *shapes);
   if (!shapes) return OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; i < s->n_given; i++) {
@@ -102,7 +104,8 @@ static int fill_inputs(const run_state *s, octet_session *session) {
       continue;
     }
     if (strcmp(found->dtype, t.dtype) != 0 || found->bytes != t.bytes) {
-      fprintf(stderr, "octet run: input \"%s\" is %s of %zu bytes, the array is %s of %zu bytes\n", t.name, t.dtype, t.bytes, found->dtype, found->bytes);
+      fprintf(stderr, "octet run: input \"%s\" is %s of %zu bytes, the array is %s of %zu bytes\n", t.name, t.dtype, t.bytes, found->dtype,
+              found->bytes);
       return CLI_FAILED;
     }
     memcpy(t.data, found->data, t.bytes);
@@ -146,7 +149,8 @@ static octet_status write_outputs(cli *c, const run_state *s, const octet_sessio
       if (status != OCTET_OK) return status;
     }
     if (c->json) {
-      cli_print_json(json_pack("{s:s,s:s,s:o,s:s*}", "output", t.name, "dtype", t.dtype, "shape", cli_json_dims(&t), "file", s->output_dir ? path : NULL));
+      cli_print_json(json_pack("{s:s,s:s,s:o,s:s*}", "output", t.name, "dtype", t.dtype, "shape", cli_json_dims(&t), "file",
+                               s->output_dir ? path : NULL));
       continue;
     }
     printf("%s  %s %s", t.name, t.dtype, cli_dims(t.dims, t.rank, dims));
@@ -161,16 +165,27 @@ static octet_status write_outputs(cli *c, const run_state *s, const octet_sessio
   return OCTET_OK;
 }
 
+/* Why the layer has its kernel; "" when there is nothing to say. */
+static const char *choice_of(const octet_session *session, const char *layer) {
+  for (size_t i = 0; i < octet_session_layer_count(session) && *layer; i++) {
+    octet_layer l = octet_session_layer(session, i);
+    if (l.choice && strcmp(l.name, layer) == 0) return l.choice;
+  }
+  return "";
+}
+
 static void print_profile(const cli *c, const octet_session *session, size_t runs) {
   double total = 0;
   for (size_t i = 0; i < octet_session_step_count(session); i++) total += octet_session_step(session, i).seconds;
-  cli_table table = cli_table_make("rllrrr");
-  cli_table_row(&table, (const char *[]){"step", "layer", "kernel", "microseconds", "share", "GMAC/s"});
+  cli_table table = cli_table_make(c->verbose ? "rllrrrl" : "rllrrr");
+  cli_table_row(&table, (const char *[]){"step", "layer", "kernel", "microseconds", "share", "GMAC/s", "choice"});
   for (size_t i = 0; i < octet_session_step_count(session); i++) {
     octet_step_info s = octet_session_step(session, i);
     double us = 1e6 * s.seconds / (double)runs;
+    const char *choice = s.macs > 0 ? choice_of(session, s.layer) : "";
     if (c->json) {
-      cli_print_json(json_pack("{s:I,s:s,s:s,s:f,s:f}", "step", (json_int_t)i, "layer", s.layer, "kernel", s.kernel, "microseconds", us, "macs", s.macs));
+      cli_print_json(json_pack("{s:I,s:s,s:s,s:f,s:f,s:s*}", "step", (json_int_t)i, "layer", s.layer, "kernel", s.kernel, "microseconds",
+                               us, "macs", s.macs, "choice", *choice ? choice : NULL));
       continue;
     }
     char number[32], time[32], share[32], rate[32] = "";
@@ -178,7 +193,7 @@ static void print_profile(const cli *c, const octet_session *session, size_t run
     snprintf(time, sizeof time, "%.2f", us);
     snprintf(share, sizeof share, "%.1f %%", total > 0 ? 100 * s.seconds / total : 0);
     if (s.macs > 0) snprintf(rate, sizeof rate, "%.1f", s.macs / (us * 1e3));
-    cli_table_row(&table, (const char *[]){number, s.layer, s.kernel, time, share, rate});
+    cli_table_row(&table, (const char *[]){number, s.layer, s.kernel, time, share, rate, choice});
   }
   if (!c->json) printf("\n");
   cli_table_print(&table, c->json ? NULL : stdout);
@@ -196,20 +211,25 @@ static octet_status execute(cli *c, run_state *s, octet_session *session) {
 
 static int run(cli *c, int argc, char **argv) {
   run_state s = {.repeat = 1, .executor = "static"};
-  const cli_option options[] = {{"--input", CLI_LIST, &s.inputs, "NAME=F.npy", "an input (repeat for more); inputs not given are random"},
-                                {"--output-dir", CLI_TEXT, (void *)&s.output_dir, "DIR", "write each output as DIR/NAME.npy"},
-                                {"--batch", CLI_COUNT, &s.batch, "N", "batch size when inputs are random"},
-                                {"--seed", CLI_COUNT, &s.seed, "N", "seed of random inputs (0)"},
-                                {"--repeat", CLI_COUNT, &s.repeat, "N", "run N times (1)"},
-                                {"--profile", CLI_FLAG, &s.profile, NULL, "time of each step"},
-                                {"--executor", CLI_TEXT, (void *)&s.executor, "NAME", "static (the only one so far)"},
-                                {"--no-fuse", CLI_TEXT, (void *)&s.no_fuse, "NAMES", "leave these out: residual, activation, table, bias, all (fusions), or passes; comma-separated"},
-                                {"--weights", CLI_TEXT, (void *)&s.weights, "FILE", "take the weights from this .pth, .npz or .npy"},
-                                {"--exact-float", CLI_FLAG, &s.exact_float, NULL, "float convolutions by direct sums only: closer to exact, slower"},
-                                {0}};
+  const cli_option options[] = {
+      {"--input", CLI_LIST, &s.inputs, "NAME=F.npy", "an input (repeat for more); inputs not given are random"},
+      {"--output-dir", CLI_TEXT, (void *)&s.output_dir, "DIR", "write each output as DIR/NAME.npy"},
+      {"--batch", CLI_COUNT, &s.batch, "N", "batch size when inputs are random"},
+      {"--seed", CLI_COUNT, &s.seed, "N", "seed of random inputs (0)"},
+      {"--repeat", CLI_COUNT, &s.repeat, "N", "run N times (1)"},
+      {"--profile", CLI_FLAG, &s.profile, NULL, "time of each step; with -v why it has its kernel"},
+      {"--executor", CLI_TEXT, (void *)&s.executor, "NAME", "static (the only one so far)"},
+      {"--no-fuse", CLI_TEXT, (void *)&s.no_fuse, "NAMES",
+       "leave these out: residual, activation, table, bias, transpose, attention, all (fusions), or passes; comma-separated"},
+      {"--weights", CLI_TEXT, (void *)&s.weights, "FILE", "take the weights from this .pth, .npz or .npy"},
+      {"--exact-float", CLI_FLAG, &s.exact_float, NULL, "float convolutions by direct sums only: closer to exact, slower"},
+      CLI_MAKING_OPTIONS(s.making),
+      {0}};
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;
   if (strcmp(s.executor, "static") != 0) return cli_usage(c, "there is no executor \"%s\" in this version: static", s.executor);
+  s.options = octet_session_options_default();
+  if (!cli_making_apply(c, &s.making, &s.options)) return CLI_USAGE;
   if (s.repeat == 0) return cli_usage(c, "--repeat must be at least 1");
   octet_model *model = NULL;
   octet_session *session = NULL;
@@ -234,11 +254,12 @@ static int run(cli *c, int argc, char **argv) {
   return status;
 }
 
-const cli_command cli_run = {"run",
-                             "run a model once; outputs as .npy files",
-                             "MODEL [--input NAME=F.npy]... [--output-dir DIR] [--profile]",
-                             "Runs the model. Without --output-dir the first values are shown. --profile shows where the time went.",
-                             "  octet run model.onnx --input image=x.npy --output-dir out\n  octet run model.onnx --batch 8 --profile --repeat 20",
-                             1,
-                             1,
-                             run};
+const cli_command cli_run = {
+    "run",
+    "run a model once; outputs as .npy files",
+    "MODEL [--input NAME=F.npy]... [--output-dir DIR] [--profile]",
+    "Runs the model. Without --output-dir the first values are shown. --profile shows where the time went.",
+    "  octet run model.onnx --input image=x.npy --output-dir out\n  octet run model.onnx --batch 8 --profile --repeat 20",
+    1,
+    1,
+    run};

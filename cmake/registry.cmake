@@ -68,9 +68,9 @@ function(octet_collect_registries result)
 
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/*.c)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
-  set(text "")
+  set(text "#include \"kernels/peak.h\"\n")
   foreach(registry "oct_conv_i8_kernel;oct_conv_i8_kernels" "oct_conv_f32_kernel;oct_conv_f32_kernels"
-                   "oct_vector_kernels;oct_vector_kernel_rows")
+                   "oct_vector_kernels;oct_vector_kernel_rows" "oct_peak_kernel;oct_peak_kernels")
     list(GET registry 0 type)
     list(GET registry 1 array)
     octet_scan_all("${sources}" ${type} names)

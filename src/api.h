@@ -8,9 +8,9 @@
 
 struct octet_model {
   octet_context *ctx;
-  oct_graph *graph;        /* as it was read, or made by quantization */
-  oct_graph *ready;        /* a copy with the passes run: what sessions are made of; made on first use */
-  oct_packed_cache *cache; /* shared by the sessions of `ready` */
+  oct_graph *graph;                   /* as it was read, or made by quantization */
+  oct_graph *ready;                   /* a copy with the passes run: what sessions are made of; made on first use */
+  oct_packed_cache *cache;            /* shared by the sessions of `ready` */
   struct oct_quantize_report *report; /* of the quantization that made it, or NULL */
 };
 
@@ -28,6 +28,7 @@ octet_tensor oct_public_tensor(const oct_value *value, void *data, size_t bytes)
 /* Copies the caller's options (NULL: none) over the defaults in *own: `struct_size`, their first field, says how many bytes the caller knows of. */
 octet_status oct_options_take(octet_context *ctx, const void *given, void *own, size_t own_size);
 /* Splits "a,b" and calls `each`; stops at the first failure. */
-octet_status oct_each_word(octet_context *ctx, const char *list, octet_status (*each)(octet_context *ctx, void *user, const char *word), void *user);
+octet_status oct_each_word(octet_context *ctx, const char *list, octet_status (*each)(octet_context *ctx, void *user, const char *word),
+                           void *user);
 
 #endif

@@ -22,7 +22,8 @@ octet_status octet_context_set_threads(octet_context *ctx, int threads) {
 octet_status octet_context_set_isa(octet_context *ctx, const char *isa) {
   uint32_t mask;
   if (!isa || !oct_isa_cap(isa, &mask))
-    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown instruction set \"%s\": scalar, avx2, avxvnni, avx512 or avx512vnni", isa ? isa : "");
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown instruction set \"%s\": scalar, avx2, avxvnni, avx512, avx512vnni or amx",
+                    isa ? isa : "");
   ctx->isa_mask = mask & oct_isa_detect();
   return OCTET_OK;
 }
@@ -46,12 +47,14 @@ octet_status oct_options_take(octet_context *ctx, const void *given, void *own, 
   if (!given) return OCTET_OK;
   memcpy(&size, given, sizeof size);
   if (size < sizeof size || size > own_size)
-    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "options with a struct_size of %zu (this version knows %zu): begin with the ..._default() function", size, own_size);
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT,
+                    "options with a struct_size of %zu (this version knows %zu): begin with the ..._default() function", size, own_size);
   memcpy(own, given, size);
   return OCTET_OK;
 }
 
-octet_status oct_each_word(octet_context *ctx, const char *list, octet_status (*each)(octet_context *ctx, void *user, const char *word), void *user) {
+octet_status oct_each_word(octet_context *ctx, const char *list, octet_status (*each)(octet_context *ctx, void *user, const char *word),
+                           void *user) {
   while (list && *list) {
     size_t length = strcspn(list, ",");
     char word[128];

@@ -8,7 +8,8 @@
 #include "formats/npy.h"
 
 /* Runs a case's graph through a session. */
-static octet_status run_in_session(octet_context *ctx, void *user, oct_graph *graph, const oct_tensor *const *inputs, oct_tensor **outputs) {
+static octet_status run_in_session(octet_context *ctx, void *user, oct_graph *graph, const oct_tensor *const *inputs,
+                                   oct_tensor **outputs) {
   (void)user;
   oct_session_options o = oct_session_options_default();
   o.exact_float = true; /* recorded outputs are compared to a few units in the last place */
@@ -68,7 +69,8 @@ octet_status octet_tensor_write(octet_context *ctx, const char *path, const octe
   oct_tensor t = {.dtype = dtype, .shape.rank = tensor->rank, .data = tensor->data, .bytes = tensor->bytes, .references = 1};
   for (int d = 0; d < tensor->rank; d++) t.shape.dim[d] = tensor->dims[d];
   int64_t count = oct_shape_count(&t.shape);
-  if (count < 0 || (size_t)count * oct_dtype_size(dtype) != t.bytes) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "%s: %zu bytes do not fit the tensor's shape", path, t.bytes);
+  if (count < 0 || (size_t)count * oct_dtype_size(dtype) != t.bytes)
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "%s: %zu bytes do not fit the tensor's shape", path, t.bytes);
   return oct_npy_write(ctx, path, &t);
 }
 
@@ -94,7 +96,8 @@ static const char *quantization_of(const oct_op *op) {
 octet_operator_info octet_operator(size_t index) {
   if (index >= octet_operator_count()) return (octet_operator_info){0};
   const oct_op *op = oct_op_registry[index];
-  octet_operator_info info = {.name = op->name, .summary = op->summary, .has_lowering = op->lower != NULL, .quantization = quantization_of(op)};
+  octet_operator_info info = {
+      .name = op->name, .summary = op->summary, .has_lowering = op->lower != NULL, .quantization = quantization_of(op)};
   if (op->imports && op->imports->format) info.onnx_import = op->imports->name;
   if (op->exports && op->exports->format) info.onnx_export = op->exports->name;
   return info;

@@ -28,10 +28,12 @@ static void free_tensors(batches *b) {
 
 static octet_status make_tensor(octet_context *ctx, const oct_value *input, size_t count, oct_tensor **out) {
   oct_shape shape = input->shape;
-  if (!input->has_shape || shape.rank < 1) return oct_fail(ctx, OCTET_SHAPE, "input \"%s\" has no batch dimension for samples", input->name);
+  if (!input->has_shape || shape.rank < 1)
+    return oct_fail(ctx, OCTET_SHAPE, "input \"%s\" has no batch dimension for samples", input->name);
   shape.dim[0] = (int64_t)count;
   for (int d = 1; d < shape.rank; d++)
-    if (shape.dim[d] == OCT_DIM_UNKNOWN) return oct_fail(ctx, OCTET_SHAPE, "input \"%s\": dim %d is not fixed; write the model with a fixed size", input->name, d);
+    if (shape.dim[d] == OCT_DIM_UNKNOWN)
+      return oct_fail(ctx, OCTET_SHAPE, "input \"%s\": dim %d is not fixed; write the model with a fixed size", input->name, d);
   return oct_tensor_create(ctx, input->dtype, &shape, out);
 }
 
@@ -54,7 +56,8 @@ static octet_status next_batch(octet_context *ctx, void *user, size_t index, con
   return OCTET_OK;
 }
 
-static octet_status batches_make(octet_context *ctx, octet_dataset *data, const oct_graph *graph, size_t batch, const char *what, batches *out) {
+static octet_status batches_make(octet_context *ctx, octet_dataset *data, const oct_graph *graph, size_t batch, const char *what,
+                                 batches *out) {
   *out = (batches){.data = data, .graph = graph, .batch = batch ? batch : (size_t)oct_data_batch(graph), .what = what};
   out->inputs = oct_alloc(ctx, graph->n_inputs + 1, sizeof *out->inputs);
   return out->inputs ? OCTET_OK : OCTET_OUT_OF_MEMORY;
@@ -75,14 +78,16 @@ static octet_status parse_io(octet_context *ctx, const char *io, oct_quantize_io
   return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown io \"%s\": float, int8 or uint8", io);
 }
 
-static octet_status parse_options(octet_context *ctx, const octet_quantize_options *o, oct_quantize_config *config, oct_quantize_options *out) {
+static octet_status parse_options(octet_context *ctx, const octet_quantize_options *o, oct_quantize_config *config,
+                                  oct_quantize_options *out) {
   *out = oct_quantize_options_default();
   if (o->mode && !oct_quantize_mode_parse(o->mode, &out->mode))
     return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown mode \"%s\": int8, dynamic, weight-only or fp16", o->mode);
   if (o->observer && !oct_observer_kind_parse(o->observer, &out->observer))
     return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown observer \"%s\": minmax, moving-average, percentile, kl or mse", o->observer);
   if (o->percentile != 0) {
-    if (!(o->percentile > 50 && o->percentile <= 100)) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "percentile %g is not in (50, 100]", o->percentile);
+    if (!(o->percentile > 50 && o->percentile <= 100))
+      return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "percentile %g is not in (50, 100]", o->percentile);
     out->observers.percentile = o->percentile;
   }
   OCT_TRY(parse_io(ctx, o->io, &out->io));
@@ -117,10 +122,8 @@ octet_status octet_calibration_create(const octet_model *model, const octet_quan
     status = oct_quantize_prepare(ctx, model->graph, &o, &calibration->inner);
   }
   oct_quantize_config_free(&config);
-  if (status == OCTET_OK)
-    *out = calibration;
-  else
-    oct_free(calibration);
+  if (status == OCTET_OK) *out = calibration;
+  else oct_free(calibration);
   return status;
 }
 
@@ -134,12 +137,14 @@ void octet_calibration_destroy(octet_calibration *calibration) {
 static octet_status borrow(octet_context *ctx, const octet_tensor *t, oct_tensor *out) {
   oct_dtype dtype = oct_dtype_parse(t->dtype ? t->dtype : "");
   if (dtype == OCT_DTYPE_NONE || t->rank < 0 || t->rank > OCT_MAX_RANK || !t->data)
-    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "calibration input \"%s\" needs a type, a rank up to %d and data", t->name ? t->name : "", OCT_MAX_RANK);
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "calibration input \"%s\" needs a type, a rank up to %d and data", t->name ? t->name : "",
+                    OCT_MAX_RANK);
   *out = (oct_tensor){.dtype = dtype, .shape.rank = t->rank, .data = t->data, .bytes = t->bytes, .references = 1};
   for (int d = 0; d < t->rank; d++) out->shape.dim[d] = t->dims[d];
   int64_t count = oct_shape_count(&out->shape);
   if (count < 0 || (size_t)count * oct_dtype_size(dtype) != t->bytes)
-    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "calibration input \"%s\": %zu bytes do not fit its shape", t->name ? t->name : "", t->bytes);
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "calibration input \"%s\": %zu bytes do not fit its shape", t->name ? t->name : "",
+                    t->bytes);
   return OCTET_OK;
 }
 
@@ -179,7 +184,9 @@ octet_status octet_calibration_convert(octet_calibration *calibration, octet_mod
 
 static octet_status observe_all(octet_calibration *calibration, octet_dataset *data, const octet_model *model, size_t batch) {
   octet_context *ctx = calibration->ctx;
-  if (!data) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "static int8 needs calibration data: give a few hundred samples of what the model will see");
+  if (!data)
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT,
+                    "static int8 needs calibration data: give a few hundred samples of what the model will see");
   batches b;
   octet_status status = batches_make(ctx, data, model->graph, batch, "calibrating", &b);
   for (size_t i = 0; status == OCTET_OK; i++) {
@@ -211,7 +218,8 @@ size_t octet_model_quantized_layer_count(const octet_model *model) { return mode
 octet_quantized_layer octet_model_quantized_layer(const octet_model *model, size_t index) {
   if (index >= octet_model_quantized_layer_count(model)) return (octet_quantized_layer){0};
   const oct_layer_report *l = &model->report->layers[index];
-  return (octet_quantized_layer){l->name, l->op, l->type, l->weights, l->reason, l->island, l->fused, l->bytes, l->weight_sqnr_db, l->clipped};
+  return (octet_quantized_layer){l->name,   l->op,    l->type,  l->weights,        l->reason,
+                                 l->island, l->fused, l->bytes, l->weight_sqnr_db, l->clipped};
 }
 
 int octet_model_quantized_boundaries(const octet_model *model) { return model->report ? model->report->boundaries : -1; }
@@ -220,10 +228,12 @@ size_t octet_model_quantized_value_count(const octet_model *model) { return mode
 octet_quantized_value octet_model_quantized_value(const octet_model *model, size_t index) {
   if (index >= octet_model_quantized_value_count(model)) return (octet_quantized_value){0};
   const oct_value_report *v = &model->report->values[index];
-  return (octet_quantized_value){v->name, v->low, v->high, v->scale, v->zero_point, v->observer, v->chosen.effect.clipped, v->chosen.effect.sqnr_db};
+  return (octet_quantized_value){
+      v->name, v->low, v->high, v->scale, v->zero_point, v->observer, v->chosen.effect.clipped, v->chosen.effect.sqnr_db};
 }
 
-bool octet_model_quantized_alternative(const octet_model *model, size_t index, const char *observer, double *low, double *high, double *clipped, double *sqnr_db) {
+bool octet_model_quantized_alternative(const octet_model *model, size_t index, const char *observer, double *low, double *high,
+                                       double *clipped, double *sqnr_db) {
   oct_observer_kind kind;
   if (index >= octet_model_quantized_value_count(model) || !oct_observer_kind_parse(observer, &kind)) return false;
   const oct_value_report *v = &model->report->values[index];
@@ -243,7 +253,8 @@ struct octet_comparison {
   oct_compare_report report;
 };
 
-octet_status octet_compare(const octet_model *reference, const octet_model *quantized, octet_dataset *data, size_t limit, octet_comparison **out) {
+octet_status octet_compare(const octet_model *reference, const octet_model *quantized, octet_dataset *data, size_t limit,
+                           octet_comparison **out) {
   octet_context *ctx = reference->ctx;
   *out = NULL;
   octet_comparison *comparison = oct_alloc(ctx, 1, sizeof *comparison);
@@ -282,4 +293,6 @@ octet_layer_difference octet_comparison_layer(const octet_comparison *c, size_t 
   return (octet_layer_difference){l->name, l->op, l->type, l->sqnr_db, l->sqnr_alone_db, l->clipped, l->reason, l->island};
 }
 size_t octet_comparison_warning_count(const octet_comparison *c) { return c->report.n_warnings; }
-const char *octet_comparison_warning(const octet_comparison *c, size_t index) { return index < c->report.n_warnings ? c->report.warnings[index] : ""; }
+const char *octet_comparison_warning(const octet_comparison *c, size_t index) {
+  return index < c->report.n_warnings ? c->report.warnings[index] : "";
+}

@@ -1,17 +1,20 @@
-/* Public functions: sessions - making, running, measuring, and what their layers and steps are.
+/* Public functions: sessions - making, running, and what their layers and steps are.
  * SPDX-License-Identifier: MIT */
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "api.h"
 #include "base/cpu.h"
+#include "exec/tune.h"
 #include "passes/pass.h"
 
 octet_session_options octet_session_options_default(void) { return (octet_session_options){.struct_size = sizeof(octet_session_options)}; }
 
 octet_tensor oct_public_tensor(const oct_value *value, void *data, size_t bytes) {
-  octet_tensor t = {.name = value->name, .dtype = oct_dtype_name(value->dtype), .rank = value->has_shape ? value->shape.rank : -1, .data = data, .bytes = bytes};
+  octet_tensor t = {.name = value->name,
+                    .dtype = oct_dtype_name(value->dtype),
+                    .rank = value->has_shape ? value->shape.rank : -1,
+                    .data = data,
+                    .bytes = bytes};
   for (int d = 0; d < t.rank; d++) t.dims[d] = value->shape.dim[d];
   return t;
 }
@@ -32,11 +35,15 @@ static octet_status forbid_fusion(octet_context *ctx, void *user, const char *wo
   f->kinds |= kind;
   if (pass && f->n_passes < MAX_FORBIDDEN) f->passes[f->n_passes++] = pass->name;
   if (kind || pass) return OCTET_OK;
-  return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "there is no fusion or pass \"%s\": residual, activation, table, bias, transpose, all, or a pass (fold_batch_normalization, ...)", word);
+  return oct_fail(
+      ctx, OCTET_INVALID_ARGUMENT,
+      "there is no fusion or pass \"%s\": residual, activation, table, bias, transpose, all, or a pass (fold_batch_normalization, ...)",
+      word);
 }
 
 static octet_status shape_of_tensor(octet_context *ctx, const octet_tensor *t, oct_shape *shape) {
-  if (!t->name || t->rank < 0 || t->rank > OCT_MAX_RANK) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "an input shape needs a name and a rank up to %d", OCT_MAX_RANK);
+  if (!t->name || t->rank < 0 || t->rank > OCT_MAX_RANK)
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "an input shape needs a name and a rank up to %d", OCT_MAX_RANK);
   *shape = (oct_shape){.rank = t->rank};
   for (int d = 0; d < t->rank; d++) shape->dim[d] = t->dims[d];
   return OCTET_OK;
@@ -62,14 +69,37 @@ static octet_status read_inputs(octet_context *ctx, const octet_session_options 
     }
     oct_named_tensor *b = &in->bound[in->n_bound];
     oct_dtype dtype = oct_dtype_parse(t->dtype ? t->dtype : "");
-    if (dtype == OCT_DTYPE_NONE) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "input \"%s\": unknown type \"%s\"", t->name, t->dtype ? t->dtype : "");
+    if (dtype == OCT_DTYPE_NONE)
+      return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "input \"%s\": unknown type \"%s\"", t->name, t->dtype ? t->dtype : "");
     OCT_TRY(oct_tensor_create(ctx, dtype, &shape, &b->tensor));
     in->n_bound++;
     b->name = (char *)(uintptr_t)t->name;
-    if (b->tensor->bytes != t->bytes) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "input \"%s\": %zu bytes given, its shape needs %zu", t->name, t->bytes, b->tensor->bytes);
+    if (b->tensor->bytes != t->bytes)
+      return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "input \"%s\": %zu bytes given, its shape needs %zu", t->name, t->bytes,
+                      b->tensor->bytes);
     if (t->bytes) memcpy(b->tensor->data, t->data, t->bytes);
   }
   return OCTET_OK;
+}
+
+/* With the tuning log, which is filled first when that is asked for. */
+static octet_status create_tuned(octet_context *ctx, const oct_graph *graph, const octet_session_options *o, oct_session_options *options,
+                                 oct_session **out) {
+  oct_tune_log *log = NULL;
+  octet_status status = OCTET_OK;
+  if (!o->memory_small) status = oct_tune_log_open(ctx, o->tune_log, options->isa_mask ? options->isa_mask : ctx->isa_mask, &log);
+  if (status == OCTET_OK && o->tune_seconds > 0) {
+    if (o->memory_small) status = oct_fail(ctx, OCTET_INVALID_ARGUMENT, "least memory and tuning for time exclude each other");
+    else if (!log)
+      status = oct_fail(ctx, OCTET_INVALID_ARGUMENT, "there is no place for what tuning finds: name a file for the tuning log");
+    if (status == OCTET_OK) status = oct_tune(ctx, graph, options, o->tune_seconds, log);
+    if (status == OCTET_OK) status = oct_tune_log_save(ctx, log);
+  }
+  options->tune_log = log;
+  if (status == OCTET_OK) status = oct_session_create(ctx, graph, options, out);
+  options->tune_log = NULL;
+  oct_tune_log_close(log);
+  return status;
 }
 
 static octet_status create_inner(const octet_model *model, const octet_session_options *o, session_inputs *in, octet_session *session) {
@@ -84,6 +114,7 @@ static octet_status create_inner(const octet_model *model, const octet_session_o
     options.isa_mask = mask & oct_isa_detect();
   }
   options.exact_float = o->exact_float;
+  options.memory_small = o->memory_small;
   forbidden f = {0};
   OCT_TRY(oct_each_word(ctx, o->no_fuse, forbid_fusion, &f));
   options.fuse_kinds &= ~f.kinds;
@@ -102,7 +133,7 @@ static octet_status create_inner(const octet_model *model, const octet_session_o
   } else {
     status = oct_model_ready(model, &ready);
   }
-  if (status == OCTET_OK) status = oct_session_create(ctx, ready, &options, &session->inner);
+  if (status == OCTET_OK) status = create_tuned(ctx, ready, o, &options, &session->inner);
   oct_graph_destroy(own);
   if (status != OCTET_OK) return status;
   session->seconds = oct_alloc(ctx, session->inner->n_steps + 1, sizeof *session->seconds);
@@ -170,7 +201,12 @@ octet_layer octet_session_layer(const octet_session *session, size_t index) {
   if (index >= session->inner->graph->n_nodes) return (octet_layer){0};
   const oct_node_report *report = &plan->reports[index];
   const oct_node *node = report->node, *root = plan->fusion.root[index];
-  octet_layer layer = {.name = node->name, .op = node->op->name, .type = layer_type(report), .kernel = report->kernel, .reason = report->decline};
+  octet_layer layer = {.name = node->name,
+                       .op = node->op->name,
+                       .type = layer_type(report),
+                       .kernel = report->kernel,
+                       .reason = report->decline,
+                       .choice = report->why};
   layer.fused_into = root ? root->name : NULL;
   const oct_graph *whole = session->inner->whole; /* where the batch runs in pieces, shapes and costs are those of all of it */
   const oct_node *shown = whole && whole->n_nodes == session->inner->graph->n_nodes ? whole->nodes[index] : node;
@@ -196,7 +232,8 @@ size_t octet_session_step_count(const octet_session *session) { return session->
 octet_step_info octet_session_step(const octet_session *session, size_t index) {
   if (index >= session->inner->n_steps) return (octet_step_info){0};
   const oct_step *step = session->inner->steps[index];
-  return (octet_step_info){step->kernel, step->node ? step->node->name : "", step->macs * (double)session->inner->n_chunks, session->seconds[index]};
+  return (octet_step_info){step->kernel, step->node ? step->node->name : "", step->macs * (double)session->inner->n_chunks,
+                           session->seconds[index]};
 }
 
 size_t octet_session_arena_bytes(const octet_session *session) {
@@ -204,47 +241,3 @@ size_t octet_session_arena_bytes(const octet_session *session) {
 }
 size_t octet_session_weight_bytes(const octet_session *session) { return oct_session_weight_bytes(session->inner); }
 int octet_session_boundary_count(const octet_session *session) { return session->inner->plan.boundaries; }
-
-static double milliseconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-#define MAX_TIMED_RUNS 200000
-
-/* Very short runs are timed in groups, so that the clock (about 25 ns) does not show. */
-octet_status octet_session_time(octet_session *session, double seconds, octet_timing *out) {
-  octet_context *ctx = session->ctx;
-  *out = (octet_timing){0};
-  double start = milliseconds_now();
-  int warm = 0;
-  do {
-    OCT_TRY(octet_session_run(session));
-    warm++;
-  } while (warm < 3 || (milliseconds_now() - start < 100 * seconds && warm < 10000));
-  double once = (milliseconds_now() - start) / warm;
-  int group = once > 0.01 ? 1 : (int)(0.01 / (once > 1e-5 ? once : 1e-5)) + 1;
-  double *times = oct_alloc(ctx, MAX_TIMED_RUNS, sizeof *times);
-  if (!times) return OCTET_OUT_OF_MEMORY;
-  size_t n = 0;
-  octet_status status = OCTET_OK;
-  double end = milliseconds_now() + 1e3 * seconds, last = milliseconds_now();
-  while (status == OCTET_OK && n < MAX_TIMED_RUNS && (last < end || n < 3)) {
-    for (int g = 0; g < group && status == OCTET_OK; g++) status = octet_session_run(session);
-    double now = milliseconds_now();
-    times[n++] = (now - last) / group;
-    last = now;
-  }
-  if (status == OCTET_OK) {
-    qsort(times, n, sizeof *times, by_value);
-    *out = (octet_timing){times[0], times[n / 2], times[n * 9 / 10], times[n * 99 / 100], n * (size_t)group};
-  }
-  oct_free(times);
-  return status;
-}

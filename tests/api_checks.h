@@ -35,19 +35,19 @@ static inline int teardown(void **state) {
   return 0;
 }
 
-#define check(call)                                                          \
-  do {                                                                       \
-    octet_status status_ = (call);                                           \
+#define check(call)                                                           \
+  do {                                                                        \
+    octet_status status_ = (call);                                            \
     if (status_ != OCTET_OK) print_error("%s\n", octet_context_message(ctx)); \
-    assert_int_equal(status_, OCTET_OK);                                     \
+    assert_int_equal(status_, OCTET_OK);                                      \
   } while (0)
 
 /* The call fails as it should, and the message has the word. */
-#define refuses(status, word, call)                                                                                      \
-  do {                                                                                                                   \
-    assert_int_equal(call, status);                                                                                      \
+#define refuses(status, word, call)                                                                                        \
+  do {                                                                                                                     \
+    assert_int_equal(call, status);                                                                                        \
     if (!strstr(octet_context_message(ctx), word)) print_error("\"%s\" lacks \"%s\"\n", octet_context_message(ctx), word); \
-    assert_non_null(strstr(octet_context_message(ctx), word));                                                           \
+    assert_non_null(strstr(octet_context_message(ctx), word));                                                             \
   } while (0)
 
 static inline octet_model *read_model(const char *path) {

@@ -1,6 +1,7 @@
 /* What the tests of 8-bit convolution share: a problem and its data, the rules written down a second time (a triple loop over int64),
  * and the comparison of rows with it, byte by byte, whatever lies around the output included.
- * Inputs end OCT_OVERREAD bytes before a page that must not be touched. OCTET_CASE=N repeats one problem.
+ * Inputs end OCT_OVERREAD bytes before a page that must not be touched. OCTET_CASE=N repeats one problem,
+ * OCTET_ROW=TEXT checks only the rows whose names contain it.
  * SPDX-License-Identifier: MIT */
 #ifndef OCT_TESTS_CONV_I8_CHECKS_H
 #define OCT_TESTS_CONV_I8_CHECKS_H
@@ -14,7 +15,7 @@ typedef struct problem {
   oct_conv_shape shape;
   oct_epilogue_i8 epilogue;
   bool residual, in_place; /* in_place: the residual lies where the output goes */
-  int pad_bottom, pad_right, in_gap, out_gap, fill;
+  int pad_bottom, pad_right, in_gap, out_gap, residual_gap, fill;
   bool small_bias; /* no bias near int32's ends */
 } problem;
 
@@ -99,7 +100,8 @@ static inline void data_create(const problem *p, data *d) {
   if (p->epilogue.rows_per_scale)
     a->epilogue.row_scale = d->row_scale, a->epilogue.row_zero_point = d->row_zero_point, a->epilogue.weight_sum = d->weight_sum;
   if (p->residual) {
-    size_t bytes = d->element * (size_t)(s->batch * s->out_h * s->out_w * s->out_channels);
+    ptrdiff_t pixel = s->out_channels + p->residual_gap, row = pixel * s->out_w;
+    size_t bytes = d->element * (size_t)(row * s->out_h * s->batch - p->residual_gap);
     d->residual = guarded_create(bytes, OCT_OVERREAD);
     if (d->element == 1) fill_input(p, d->residual.data, bytes);
     else
@@ -107,7 +109,7 @@ static inline void data_create(const problem *p, data *d) {
         float v = (float)between(-1000, 1000) / 64.0f;
         memcpy(d->residual.data + 4 * i, &v, 4);
       }
-    a->residual = (oct_view){d->residual.data, s->out_h * s->out_w * s->out_channels, s->out_w * s->out_channels, s->out_channels};
+    a->residual = (oct_view){d->residual.data, row * s->out_h, row, pixel};
   }
 }
 
@@ -195,7 +197,7 @@ static inline void reference_run(const data *d, uint8_t *out) {
 /* ---- Running a row ---- */
 
 static inline uint8_t *output_create(const data *d) {
-  uint8_t *out = aligned(d->out_bytes);
+  uint8_t *out = aligned(d->out_bytes + OCT_OVERREAD); /* a residual may lie in it */
   for (size_t i = 0; i < d->out_bytes; i++) out[i] = (uint8_t)(0xA5 ^ i);
   return out;
 }
@@ -238,10 +240,11 @@ static inline void describe(const problem *p, const char *name, size_t at, uint8
   const oct_epilogue_i8 *e = &p->epilogue;
   printf("%s differs at byte %zu: expected %d, got %d\n  batch %ld in %ldx%ldx%ld out %ldx%ldx%ld kernel %dx%d stride %d,%d dilation %d,%d "
          "groups %d; profile %d out %d table %d "
-         "residual %d rows_per_scale %ld gaps %d,%d fill %d\n  repeat with OCTET_CASE=%lu\n",
+         "residual %d rows_per_scale %ld gaps %d,%d,%d fill %d\n  repeat with OCTET_CASE=%lu\n",
          name, at, expected, got, (long)s->batch, (long)s->in_h, (long)s->in_w, (long)s->channels, (long)s->out_h, (long)s->out_w,
          (long)s->out_channels, s->kernel_h, s->kernel_w, s->stride_h, s->stride_w, s->dilation_h, s->dilation_w, s->groups, e->profile,
-         e->out, e->table != NULL, p->residual, (long)e->rows_per_scale, p->in_gap, p->out_gap, p->fill, (unsigned long)p->number);
+         e->out, e->table != NULL, p->residual, (long)e->rows_per_scale, p->in_gap, p->out_gap, p->residual_gap, p->fill,
+         (unsigned long)p->number);
 }
 
 static inline void compare(const problem *p, const char *name, const uint8_t *expected, const uint8_t *got, size_t bytes) {
@@ -252,8 +255,10 @@ static inline void compare(const problem *p, const char *name, const uint8_t *ex
   fail_msg("%s differs from its reference", name);
 }
 
-/* Rows that could be chosen for the problem. */
+/* Rows that could be chosen for the problem; of those, the ones whose names contain OCTET_ROW. */
 static inline bool takes_part(const oct_conv_i8_kernel *k, const problem *p, const data *d) {
+  const char *only = getenv("OCTET_ROW");
+  if (only && !strstr(k->name, only)) return false;
   if (!isa_here(k->isa) || (k->reject && k->reject(&p->shape))) return false;
   return !k->reject_weights || !k->reject_weights(&p->shape, d->weights, d->args.epilogue.bias);
 }
@@ -290,7 +295,7 @@ static inline void choose_epilogue(problem *p) {
   oct_epilogue_i8 *e = &p->epilogue;
   const oct_conv_shape *s = &p->shape;
   e->out = (oct_epilogue_out)PICK(OCT_EPILOGUE_U8, OCT_EPILOGUE_U8, OCT_EPILOGUE_U8, OCT_EPILOGUE_F32, OCT_EPILOGUE_F32, OCT_EPILOGUE_S32,
-                                   OCT_EPILOGUE_ROUNDED, OCT_EPILOGUE_ROUNDED);
+                                  OCT_EPILOGUE_ROUNDED, OCT_EPILOGUE_ROUNDED);
   e->zero_point = PICK(0, 3, 117, 128, 255);
   e->low = chance(50) ? 0 : (int32_t)between(0, 100);
   e->high = chance(50) ? 255 : (int32_t)between(e->low, 255);
@@ -307,6 +312,7 @@ static inline void choose_epilogue(problem *p) {
     p->residual = e->out == OCT_EPILOGUE_F32 && chance(40);
     if (chance(60)) e->rows_per_scale = chance(50) ? 1 : s->out_h * s->out_w;
   }
+  p->residual_gap = chance(70) ? 0 : PICK(1, 7, 64, 200);
 }
 
 /* Sets the input's size so that the output is out_h x out_w. */

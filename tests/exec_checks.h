@@ -116,7 +116,10 @@ static inline exec_tensors exec_inputs(const oct_graph *graph, int64_t batch) {
     check(oct_tensor_create(ctx, v->dtype, &shape, &t.item[i]));
     for (int64_t k = 0; k < oct_shape_count(&shape); k++) {
       if (oct_dtype_is_float(v->dtype)) oct_set_f64(t.item[i]->data, v->dtype, k, (double)exec_random(4096) / 1024 - 2);
-      else oct_set_i64(t.item[i]->data, v->dtype, k, oct_dtype_size(v->dtype) == 1 && v->dtype != OCT_BOOL ? exec_random(256) : exec_random(4) & (v->dtype == OCT_BOOL ? 1 : 3));
+      else
+        oct_set_i64(t.item[i]->data, v->dtype, k,
+                    oct_dtype_size(v->dtype) == 1 && v->dtype != OCT_BOOL ? exec_random(256)
+                                                                          : exec_random(4) & (v->dtype == OCT_BOOL ? 1 : 3));
     }
   }
   return t;
@@ -146,6 +149,7 @@ static inline oct_session *exec_session(const oct_graph *graph, exec_form form, 
   o.n_shapes = inputs->count;
   o.fuse_kinds = form.fuse;
   o.chunk = form.chunk;
+  o.split_short = true;
   if (form.isa) {
     assert_true(oct_isa_cap(form.isa, &o.isa_mask));
     o.isa_mask &= oct_isa_detect();
@@ -189,7 +193,8 @@ static inline exec_tensors exec_run(const oct_graph *graph, exec_form form, cons
 
 static inline bool exec_same_bytes(const exec_tensors *a, const exec_tensors *b) {
   for (size_t i = 0; i < a->count; i++)
-    if (a->item[i]->bytes != b->item[i]->bytes || (a->item[i]->bytes && memcmp(a->item[i]->data, b->item[i]->data, a->item[i]->bytes) != 0)) return false;
+    if (a->item[i]->bytes != b->item[i]->bytes || (a->item[i]->bytes && memcmp(a->item[i]->data, b->item[i]->data, a->item[i]->bytes) != 0))
+      return false;
   return a->count == b->count;
 }
 
@@ -226,11 +231,13 @@ static inline int exec_fusions(void) {
   return 2 + bits;
 }
 
-static inline void exec_agrees_as(const char *title, const oct_graph *graph, exec_form form, const exec_tensors *inputs, const exec_tensors *want, double step) {
+static inline void exec_agrees_as(const char *title, const oct_graph *graph, exec_form form, const exec_tensors *inputs,
+                                  const exec_tensors *want, double step) {
   exec_tensors got = exec_run(graph, form, inputs);
   if (!exec_close(&got, want, step)) {
-    print_error("%s, batch %lld, fusion %u, %d threads, chunk %lld\n", title, inputs->count && inputs->item[0]->shape.rank ? (long long)inputs->item[0]->shape.dim[0] : 0,
-                form.fuse, form.threads, (long long)form.chunk);
+    print_error("%s, batch %lld, fusion %u, %d threads, chunk %lld\n", title,
+                inputs->count && inputs->item[0]->shape.rank ? (long long)inputs->item[0]->shape.dim[0] : 0, form.fuse, form.threads,
+                (long long)form.chunk);
     fail();
   }
   exec_free(&got);
@@ -244,8 +251,10 @@ static inline void exec_agrees(const char *title, const char *text, double step)
   for (size_t i = 0; i < graph->n_inputs; i++) open = open || !oct_shape_known(&graph->inputs[i]->shape);
   for (size_t b = 0; b < (open ? 4 : 1); b++) {
     exec_tensors inputs = exec_inputs(graph, batches[b]), want = exec_expected(graph, &inputs);
-    for (int f = 0; f < exec_fusions(); f++) exec_agrees_as(title, graph, (exec_form){.fuse = exec_fusion(f), .threads = f == 0 && b == 1 ? 3 : 1}, &inputs, &want, step);
-    for (int64_t chunk = 1; chunk <= 5; chunk += chunk == 2 ? 3 : 1) exec_agrees_as(title, graph, (exec_form){.fuse = OCT_FUSE_ALL, .chunk = chunk}, &inputs, &want, step);
+    for (int f = 0; f < exec_fusions(); f++)
+      exec_agrees_as(title, graph, (exec_form){.fuse = exec_fusion(f), .threads = f == 0 && b == 1 ? 3 : 1}, &inputs, &want, step);
+    for (int64_t chunk = 1; chunk <= 5; chunk += chunk == 2 ? 3 : 1)
+      exec_agrees_as(title, graph, (exec_form){.fuse = OCT_FUSE_ALL, .chunk = chunk}, &inputs, &want, step);
     exec_free(&inputs);
     exec_free(&want);
   }

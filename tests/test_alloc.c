@@ -30,10 +30,13 @@ static octet_context *ctx;
 /* Everything that a small network of the usual operators needs: residual, depthwise, table, pooling, gemm. */
 static const char *const network =
     "octet 1\nmetadata preprocess \"scale=1/255\"\ninput x f32[N,2,6,6]\n"
-    "const w1 f32[4,2,3,3] = 0.1\nconst b1 f32[4] = 0.1,-0.2,0.3,0\nconst w2 f32[4,4,1,1] = -0.2\nconst w3 f32[4,1,3,3] = 0.3\nconst w4 f32[4,5] = 0.25\n"
+    "const w1 f32[4,2,3,3] = 0.1\nconst b1 f32[4] = 0.1,-0.2,0.3,0\nconst w2 f32[4,4,1,1] = -0.2\nconst w3 f32[4,1,3,3] = 0.3\nconst w4 "
+    "f32[4,5] = 0.25\n"
     "const g f32[4] = 1,2,0.5,1\nconst z f32[4] = 0\nconst one f32[4] = 1\nconst low f32[] = 0\nconst high f32[] = 6\n"
-    "c1 = conv(x, w1, b1) pads=1,1,1,1\nn1 = batch_normalization(c1, g, z, z, one)\nr1 = relu(n1)\nc2 = conv(r1, w2)\ns = add(c2, r1)\nr2 = clip(s, low, high)\n"
-    "d = conv(r2, w3) group=4 pads=1,1,1,1\nh = sigmoid(d)\nm = max_pool(h) kernel_shape=2,2 strides=2,2\na = global_average_pool(m)\nf = flatten(a)\ny = gemm(f, w4)\noutput y\n";
+    "c1 = conv(x, w1, b1) pads=1,1,1,1\nn1 = batch_normalization(c1, g, z, z, one)\nr1 = relu(n1)\nc2 = conv(r1, w2)\ns = add(c2, r1)\nr2 "
+    "= clip(s, low, high)\n"
+    "d = conv(r2, w3) group=4 pads=1,1,1,1\nh = sigmoid(d)\nm = max_pool(h) kernel_shape=2,2 strides=2,2\na = global_average_pool(m)\nf = "
+    "flatten(a)\ny = gemm(f, w4)\noutput y\n";
 
 static void write_text(const char *path, const char *text) {
   FILE *f = fopen(path, "w");
@@ -72,7 +75,8 @@ static int setup(void **state) {
   (void)state;
   if (octet_context_create(&ctx) != OCTET_OK) return -1;
   write_text("small.oct", network);
-  write_text("strict.oct", "octet 1\ninput x f32[N,2,6,6]\nconst w f32[4,2,3,3] = 0.1\nc = conv(x, w)\nf = flatten(c)\ntop = reduce_max(f) keepdims=0\noutput top\n");
+  write_text("strict.oct", "octet 1\ninput x f32[N,2,6,6]\nconst w f32[4,2,3,3] = 0.1\nc = conv(x, w)\nf = flatten(c)\ntop = reduce_max(f) "
+                           "keepdims=0\noutput top\n");
   float *samples = calloc(6 * 72, sizeof *samples);
   uint8_t labels[6] = {0, 1, 2, 3, 4, 0};
   if (!samples) return -1;
@@ -93,7 +97,8 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
   (void)state;
-  static const char *const files[] = {"small.oct", "small.onnx", "strict.oct", "samples.npy", "labels.npy", "small.json", "written.onnx", "written.oct", "written.npz"};
+  static const char *const files[] = {"small.oct",  "small.onnx",   "strict.oct",  "samples.npy", "labels.npy",
+                                      "small.json", "written.onnx", "written.oct", "written.npz"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) remove(files[i]);
   for (int i = 0; i < MODES; i++) {
     char path[64];
@@ -128,7 +133,8 @@ static void sweep(const char *title, trial attempt, const void *what, int64_t ev
       print_error("%s, allocation %lld: status %d: %s\n", title, (long long)allowed, (int)status, ctx->message);
       fail();
     }
-    if (status == OCTET_OUT_OF_MEMORY && !used_up) print_error("%s, allocation %lld: out of memory before the limit\n", title, (long long)allowed);
+    if (status == OCTET_OUT_OF_MEMORY && !used_up)
+      print_error("%s, allocation %lld: out of memory before the limit\n", title, (long long)allowed);
     assert_true(status == OCTET_OK || used_up);
     bool said = status == OCTET_OK || strstr(ctx->message, "memory");
     if (!said) print_error("%s, allocation %lld: the message is \"%s\"\n", title, (long long)allowed, ctx->message);
@@ -430,9 +436,9 @@ static void the_rest(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reading),  cmocka_unit_test(optimizing), cmocka_unit_test(opening_data), cmocka_unit_test(quantizing), cmocka_unit_test(refusing_strictly),
-      cmocka_unit_test(making_sessions), cmocka_unit_test(comparing),  cmocka_unit_test(evaluating),   cmocka_unit_test(writing),    cmocka_unit_test(checking_a_case),
-      cmocka_unit_test(the_rest),
+      cmocka_unit_test(reading),           cmocka_unit_test(optimizing),      cmocka_unit_test(opening_data), cmocka_unit_test(quantizing),
+      cmocka_unit_test(refusing_strictly), cmocka_unit_test(making_sessions), cmocka_unit_test(comparing),    cmocka_unit_test(evaluating),
+      cmocka_unit_test(writing),           cmocka_unit_test(checking_a_case), cmocka_unit_test(the_rest),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

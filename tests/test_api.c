@@ -121,7 +121,10 @@ static void options_are_checked(void **state) {
   static const struct {
     const char *mode, *observer, *io, *word;
     double percentile;
-  } wrong[] = {{"int3", NULL, "float", "int3", 0}, {"int8", "median", "float", "median", 0}, {"int8", NULL, "int4", "int4", 0}, {"int8", "percentile", "float", "percentile", 20}};
+  } wrong[] = {{"int3", NULL, "float", "int3", 0},
+               {"int8", "median", "float", "median", 0},
+               {"int8", NULL, "int4", "int4", 0},
+               {"int8", "percentile", "float", "percentile", 20}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     octet_quantize_options q = octet_quantize_options_default();
     q.mode = wrong[i].mode;

@@ -101,6 +101,8 @@ static void isa_cap_allows_up_to_the_name(void **state) {
   assert_int_equal(mask, 3);
   assert_true(oct_isa_cap("avx512vnni", &mask));
   assert_int_equal(mask, 31);
+  assert_true(oct_isa_cap("amx", &mask));
+  assert_int_equal(mask, 63);
   assert_false(oct_isa_cap("avx", &mask));
   assert_false(oct_isa_cap("", &mask));
   assert_string_equal(oct_isa_name(OCT_ISA_AVXVNNI), "avxvnni");
@@ -124,6 +126,8 @@ static void isa_detection_agrees_with_the_kernel(void **state) {
   assert_int_equal(oct_isa_allowed(mask, OCT_ISA_AVX512), avx512);
   assert_int_equal(oct_isa_allowed(mask, OCT_ISA_AVX512VNNI), vnni512);
   if (vnni512) assert_true(oct_isa_allowed(mask, OCT_ISA_AVXVNNI));
+  bool amx = vnni512 && strstr(line, " amx_tile ") && strstr(line, " amx_int8 ");
+  assert_true(amx || !oct_isa_allowed(mask, OCT_ISA_AMX)); /* the system may refuse it */
 }
 
 static void environment_caps_the_context(void **state) {
@@ -136,7 +140,7 @@ static void environment_caps_the_context(void **state) {
   setenv("OCTET_ISA", "sse9", 1);
   assert_int_equal(oct_context_create(&ctx), OCTET_INVALID_ARGUMENT);
   assert_non_null(ctx);
-  assert_string_equal(ctx->message, "OCTET_ISA=sse9: unknown instruction set; known are: scalar avx2 avxvnni avx512 avx512vnni");
+  assert_string_equal(ctx->message, "OCTET_ISA=sse9: unknown instruction set; known are: scalar avx2 avxvnni avx512 avx512vnni amx");
   oct_context_destroy(ctx);
   unsetenv("OCTET_ISA");
 }

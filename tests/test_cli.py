@@ -131,6 +131,9 @@ class Usage(unittest.TestCase):
         self.assertIn("1,x", self.refused("bench", MODEL, "--batch", "1,x"))
         self.assertIn("-1", self.refused("bench", MODEL, "--seconds", "-1"))
         self.refused("bench", MODEL, "--batch", "")
+        self.assertIn("--threads", self.refused("bench", MODEL, "--threads", "1,0"))
+        for shape in ("input=3x", "input=", "=3x4", "3x4", "input=axb"):
+            self.assertIn("--shape", self.refused("bench", MODEL, "--shape", shape))
 
     def test_options_in_every_form(self):
         for form in (["--batch", "2"], ["--batch=2"]):
@@ -256,6 +259,25 @@ class Json(unittest.TestCase):
             self.assertTrue(0 < row["min_ms"] <= row["median_ms"])
         self.assertLess(rows[0]["arena_bytes"], rows[1]["arena_bytes"])
         self.assertEqual(rows[0]["weight_bytes"], rows[1]["weight_bytes"])
+
+    def test_bench_lists_and_layers(self):
+        rows = self.lines("bench", INT8, "--batch", "1,2", "--threads", "1,2", "--seconds", "0.01", "--layers")
+        self.assertEqual([(row["threads"], row["batch"]) for row in rows], [(1, 1), (1, 2), (2, 1), (2, 2)])
+        for row in rows:
+            self.assertLessEqual(row["min_ms"], row["median_ms"])
+            self.assertLessEqual(row["median_ms"], row["p90_ms"])
+            self.assertLessEqual(row["p90_ms"], row["p99_ms"])
+            self.assertTrue(row["joules"] is None and row["no_joules"] or row["joules"] > 0)
+            self.assertEqual(set(row["peaks"]), {"int8_gmacs", "float_gmacs", "read_gbs", "cache_bytes"})
+            # conv1 15x15x8x9, conv2 11x11x16x32, conv3 9x9x32x64, fc 32x10
+            self.assertEqual(row["all_steps"]["macs"], (16200 + 61952 + 165888 + 320) * row["batch"])
+            self.assertEqual(sum(step["macs"] for step in row["steps"]), row["all_steps"]["macs"])
+            for step in row["steps"]:
+                self.assertEqual(step["integer"], True, step) if step["macs"] else None
+                self.assertIn(step["nearer"], ("arithmetic", "memory"))
+        text = octet("bench", INT8, "--seconds", "0.01", "--layers", "--shape", "input=3x1x28x28")
+        for part in ("all steps", "measured peaks", "of bandwidth", "conv2"):
+            self.assertIn(part, text)
 
     def test_quantize(self):
         d = self.one("quantize", MODEL, "-o", TEMP / "q8.onnx", "--calibration", TRAIN, "--samples", 50)

@@ -16,12 +16,13 @@ static problem choose_problem(uint64_t number) {
   s->stride_h = PICK(1, 1, 2, 3), s->stride_w = chance(80) ? s->stride_h : PICK(1, 2);
   s->dilation_h = PICK(1, 1, 1, 2, 3), s->dilation_w = chance(80) ? s->dilation_h : PICK(1, 2);
   s->groups = 1;
-  int kind = PICK(0, 0, 0, 0, 1, 2, 2);
+  int kind = PICK(0, 0, 0, 0, 1, 1, 2, 2);
   s->channels = PICK(1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 32, 64, 65),
   s->out_channels = PICK(1, 2, 8, 10, 15, 16, 17, 24, 31, 32, 33, 40, 47, 48, 49, 63, 64, 65, 80, 127, 129);
   if (kind == 1) {
-    s->groups = PICK(2, 3, 4);
-    s->channels = s->groups * PICK(1, 2, 3, 4, 8, 16), s->out_channels = s->groups * PICK(1, 3, 8, 16, 17, 33);
+    s->groups = PICK(2, 3, 4, 4, 8, 17, 32);
+    s->channels = s->groups * PICK(1, 2, 3, 4, 4, 5, 8, 8, 16, 24),
+    s->out_channels = s->groups * PICK(1, 2, 3, 4, 4, 6, 8, 8, 12, 16, 17, 33);
   } else if (kind == 2) {
     s->channels = PICK(1, 3, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 128, 130);
     s->groups = (int)s->channels;
@@ -44,13 +45,75 @@ static problem choose_problem(uint64_t number) {
 static void test_random_problems(void **state) {
   (void)state;
   const char *one = getenv("OCTET_CASE");
-  uint64_t first = one ? strtoull(one, NULL, 10) : 0, last = one ? first + 1 : getenv("OCTET_LONG") ? LONG_CASES : QUICK_CASES;
+  uint64_t first = one ? strtoull(one, NULL, 10) : 0, last = one ? first + 1 : repeats(QUICK_CASES, LONG_CASES);
   long checks = 0;
   for (uint64_t i = first; i < last; i++) {
     problem p = choose_problem(i);
     checks += check(&p);
   }
   printf("%ld comparisons\n", checks);
+}
+
+/* First layers: few channels, kernel rows that are no multiple of 4 bytes, strides that put pixels at odd and even distances, and rows of
+ * pixels around the heights of tiles; padding and gaps as above. */
+static problem choose_first_layer(uint64_t number) {
+  random_seed(number);
+  problem p = {.number = number};
+  oct_conv_shape *s = &p.shape;
+  s->channels = PICK(1, 1, 2, 3, 3, 3, 4), s->groups = 1, s->batch = PICK(1, 1, 2);
+  s->out_channels = PICK(1, 8, 15, 16, 17, 24, 31, 32, 33, 49, 63, 64, 65, 96, 127, 128);
+  s->kernel_h = PICK(1, 2, 3, 3, 5, 5, 7, 11), s->kernel_w = chance(70) ? s->kernel_h : PICK(2, 3, 4, 5, 6, 7, 9);
+  s->stride_h = PICK(1, 2, 3), s->stride_w = PICK(1, 1, 2, 2, 3, 4, 5);
+  s->dilation_h = PICK(1, 1, 1, 2), s->dilation_w = 1;
+  choose_input(&p, PICK(1, 1, 2, 3), PICK(1, 2, 5, 6, 7, 8, 9, 13, 14, 15, 16, 17, 18, 28, 29, 33, 40, 41, 47, 49, 56, 113));
+  p.fill = chance(70) ? FILL_RANDOM : (int)between(1, FILLS - 1);
+  p.in_gap = chance(90) ? 0 : PICK(1, 4, 13), p.out_gap = chance(70) ? 0 : PICK(1, 3, 16);
+  choose_epilogue(&p);
+  if (chance(50)) p.residual = false, p.epilogue.out = OCT_EPILOGUE_U8, p.epilogue.profile = OCT_PROFILE_ONNX, p.epilogue.table = NULL;
+  if (p.epilogue.out == OCT_EPILOGUE_U8) p.epilogue.rows_per_scale = 0;
+  if (chance(30)) p.epilogue.zero_point = p.epilogue.low = 0, p.epilogue.high = 255;
+  p.small_bias = chance(50);
+  p.in_place = p.residual && chance(40);
+  return p;
+}
+
+/* Few output channels, stride 1 along rows: numbers that fill vectors badly, also when multiplied by the kernel's columns, and rows of
+ * pixels around the lengths of strips. */
+static problem choose_few_channels(uint64_t number) {
+  random_seed(number);
+  problem p = {.number = number};
+  oct_conv_shape *s = &p.shape;
+  s->channels = PICK(1, 4, 5, 8, 16, 31, 32), s->groups = 1, s->batch = PICK(1, 1, 2),
+  s->out_channels = PICK(1, 2, 3, 5, 6, 9, 10, 12, 20, 21);
+  s->kernel_h = PICK(1, 2, 3, 3, 5), s->kernel_w = PICK(2, 3, 3, 3, 5, 9);
+  s->stride_h = PICK(1, 1, 2), s->stride_w = 1, s->dilation_h = PICK(1, 1, 2), s->dilation_w = PICK(1, 1, 1, 2);
+  choose_input(&p, PICK(1, 1, 2, 3), PICK(1, 3, 8, 17, 39, 40, 41, 95, 96, 97, 113, 193));
+  p.fill = chance(70) ? FILL_RANDOM : (int)between(1, FILLS - 1);
+  p.in_gap = chance(70) ? 0 : PICK(1, 4, 13), p.out_gap = chance(70) ? 0 : PICK(1, 3, 16);
+  choose_epilogue(&p);
+  p.in_place = p.residual && chance(40);
+  return p;
+}
+
+/* Problems [base, base + QUICK_CASES / 4), or more of them. */
+static void check_problems(problem (*choose)(uint64_t number), uint64_t base) {
+  const char *one = getenv("OCTET_CASE");
+  uint64_t first = one ? strtoull(one, NULL, 10) : base, count = one ? 1 : repeats(QUICK_CASES, LONG_CASES) / 4;
+  if (first < base || first >= base + LONG_CASES) return;
+  for (uint64_t i = first; i < first + count; i++) {
+    problem p = choose(i);
+    check(&p);
+  }
+}
+
+static void test_first_layers(void **state) {
+  (void)state;
+  check_problems(choose_first_layer, 3000000);
+}
+
+static void test_few_channels(void **state) {
+  (void)state;
+  check_problems(choose_few_channels, 4000000);
 }
 
 /* All products at their largest: 255 * 127 and 255 * -128 summed over 4,608 taps, in every output form. */
@@ -101,6 +164,28 @@ static void test_chunks(void **state) {
                                .groups = 1};
     choose_input(&p, 25, 31);
     choose_epilogue(&p);
+    check(&p);
+  }
+}
+
+/* Matrix products: rows, inputs and outputs around the sizes of tiles, blocks and panels. */
+static void test_matrices(void **state) {
+  (void)state;
+  int cases = repeats(200, 4000);
+  for (int i = 0; i < cases; i++) {
+    problem p = {.number = 3000000 + (uint64_t)i};
+    random_seed(p.number);
+    oct_conv_shape *s = &p.shape;
+    *s = (oct_conv_shape){
+        .batch = 1, .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .groups = 1};
+    s->channels = PICK(16, 17, 31, 60, 63, 64, 65, 100, 128, 130, 200);
+    s->out_channels = PICK(1, 2, 10, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 97);
+    int64_t rows = PICK(1, 2, 7, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 127, 128, 129, 200, 290);
+    s->in_h = s->out_h = 1, s->in_w = s->out_w = rows;
+    p.fill = chance(60) ? FILL_RANDOM : (int)between(1, FILLS - 1);
+    p.in_gap = chance(70) ? 0 : PICK(1, 4, 13), p.out_gap = chance(70) ? 0 : PICK(1, 3, 16);
+    choose_epilogue(&p);
+    p.in_place = p.residual && chance(40);
     check(&p);
   }
 }
@@ -185,6 +270,45 @@ static void test_rounding(void **state) {
   }
 }
 
+/* Sums at the ends of int32 times multipliers around and beyond 1/2: floats that leave int32 stay at the ends of the range. */
+static void check_large_multipliers(oct_conv_shape s) {
+  enum { CHANNELS = 64, PIXELS = 2 };
+  static const float multipliers[] = {0.5f, 0.50000006f, 0.99999994f, 1.0f, 2.0f, 3e9f};
+  uint8_t in[(PIXELS + 4) * 5 * CHANNELS + OCT_OVERREAD] = {0}, out[CHANNELS * PIXELS];
+  int8_t weights[CHANNELS * 25] = {0};
+  for (const oct_conv_i8_kernel *const *k = oct_conv_i8_kernels; *k; k++) {
+    if (((*k)->isa != OCT_ISA_SCALAR && !oct_isa_allowed(oct_isa_detect(), (*k)->isa)) || ((*k)->reject && (*k)->reject(&s)) ||
+        (*k)->reject_weights)
+      continue;
+    void *packed = aligned((*k)->packed_bytes(&s)), *workspace = (*k)->workspace_bytes ? aligned((*k)->workspace_bytes(&s)) : NULL;
+    (*k)->pack(&s, weights, packed);
+    for (size_t m = 0; m < sizeof multipliers / sizeof *multipliers; m++) {
+      int32_t bias[CHANNELS];
+      float multiplier[CHANNELS];
+      for (int c = 0; c < CHANNELS; c++) bias[c] = c % 2 ? INT32_MAX : INT32_MIN, multiplier[c] = multipliers[m];
+      oct_conv_i8_args a = {.shape = s, .packed = packed};
+      a.in = (oct_view){in, sizeof in, (PIXELS + 4) * s.channels, s.channels};
+      a.out = (oct_view){out, sizeof out, sizeof out / (size_t)s.out_h, CHANNELS};
+      a.epilogue = (oct_epilogue_i8){.out = OCT_EPILOGUE_U8, .bias = bias, .multiplier = multiplier, .low = 0, .high = 255};
+      (*k)->run(&a, 0, (*k)->units(&s), workspace);
+      for (int i = 0; i < CHANNELS * PIXELS; i++) assert_int_equal(out[i], i % 2 ? 255 : 0);
+    }
+    free(packed);
+    free(workspace);
+  }
+}
+
+static void test_large_multipliers(void **state) {
+  (void)state;
+  oct_conv_shape s = {.batch = 1, .in_h = 2, .in_w = 1, .channels = 4, .out_h = 2, .out_w = 1, .out_channels = 64};
+  s.groups = s.kernel_h = s.kernel_w = s.stride_h = s.stride_w = s.dilation_h = s.dilation_w = 1;
+  check_large_multipliers(s);
+  s.channels = s.groups = 64, s.in_h = s.kernel_h = s.kernel_w = 3, s.in_w = 4, s.out_h = 1, s.out_w = 2;
+  check_large_multipliers(s);
+  s.in_h = s.kernel_h = s.kernel_w = 5, s.in_w = 6;
+  check_large_multipliers(s);
+}
+
 static void test_selection(void **state) {
   (void)state;
   oct_conv_shape s = {.batch = 1,
@@ -219,8 +343,10 @@ static void test_selection(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_known_sum), cmocka_unit_test(test_rounding),  cmocka_unit_test(test_extremes),
-      cmocka_unit_test(test_chunks),    cmocka_unit_test(test_selection), cmocka_unit_test(test_random_problems),
+      cmocka_unit_test(test_known_sum),       cmocka_unit_test(test_rounding),     cmocka_unit_test(test_large_multipliers),
+      cmocka_unit_test(test_extremes),        cmocka_unit_test(test_chunks),       cmocka_unit_test(test_selection),
+      cmocka_unit_test(test_random_problems), cmocka_unit_test(test_first_layers), cmocka_unit_test(test_few_channels),
+      cmocka_unit_test(test_matrices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,10 +33,11 @@ static void with_rows(void (*test)(const char *name)) {
 #define COUNT 60001
 
 static void check_functions(const char *name) {
-  const function functions[] = {
-      {"exp", &row->exp_f32, exp, -87, 88.7, 3e-7, 0, 0, INFINITY},   {"sigmoid", &row->sigmoid_f32, sigmoid, -80, 80, 5e-7, 0, NAN, 1},
-      {"tanh", &row->tanh_f32, tanh, -12, 12, 5e-7, 0, -1, 1},        {"erf", &row->erf_f32, erf, -6, 6, 5e-7, 0, -1, 1},
-      {"gelu", &row->gelu_f32, gelu, -2, 12, 1e-6, 1e-6, NAN, INFINITY}};
+  const function functions[] = {{"exp", &row->exp_f32, exp, -87, 88.7, 3e-7, 0, 0, INFINITY},
+                                {"sigmoid", &row->sigmoid_f32, sigmoid, -80, 80, 5e-7, 0, NAN, 1},
+                                {"tanh", &row->tanh_f32, tanh, -12, 12, 5e-7, 0, -1, 1},
+                                {"erf", &row->erf_f32, erf, -6, 6, 5e-7, 0, -1, 1},
+                                {"gelu", &row->gelu_f32, gelu, -2, 12, 1e-6, 1e-6, NAN, INFINITY}};
   float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
   for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
     const function *t = &functions[f];
@@ -97,6 +98,54 @@ static void test_rows(void **state) {
   with_rows(check_rows);
 }
 
+/* Many rows, or columns, of a matrix: each against libm, and the same bits wherever it stands. */
+static void check_softmax_matrix(size_t rows, size_t n) {
+  guarded x = guarded_create(rows * n * 4, 0), y = guarded_create(rows * n * 4, 0), z = guarded_create(rows * n * 4, 0),
+          one = guarded_create(n * 4, 0);
+  float *xs = guarded_floats(&x), *ys = guarded_floats(&y), *zs = guarded_floats(&z);
+  for (size_t i = 0; i < rows * n; i++) xs[i] = (float)between(-3000, 3000) / 100.0f;
+  row->softmax_rows_f32(rows, n, xs, ys);
+  for (size_t r = 0; r < rows; r++) {
+    double max = -INFINITY, sum = 0;
+    for (size_t i = 0; i < n; i++) max = fmax(max, (double)xs[r * n + i]);
+    for (size_t i = 0; i < n; i++) sum += exp((double)xs[r * n + i] - max);
+    for (size_t i = 0; i < n; i++) assert_true(fabs((double)ys[r * n + i] - exp((double)xs[r * n + i] - max) / sum) <= 1e-6);
+    row->softmax_rows_f32(1, n, xs + r * n, guarded_floats(&one));
+    assert_memory_equal(guarded_floats(&one), ys + r * n, n * 4);
+  }
+  memcpy(zs, xs, rows * n * 4);
+  row->softmax_rows_f32(rows, n, zs, zs); /* in place */
+  assert_memory_equal(ys, zs, rows * n * 4);
+  row->softmax_columns_f32(n, rows, xs, ys, n); /* the same matrix by columns */
+  for (size_t c = 0; c < n; c++) {
+    double max = -INFINITY, sum = 0;
+    for (size_t i = 0; i < rows; i++) max = fmax(max, (double)xs[i * n + c]);
+    for (size_t i = 0; i < rows; i++) sum += exp((double)xs[i * n + c] - max);
+    for (size_t i = 0; i < rows; i++) assert_true(fabs((double)ys[i * n + c] - exp((double)xs[i * n + c] - max) / sum) <= 1e-6);
+  }
+  size_t part = n / 2;
+  row->softmax_columns_f32(part, rows, xs, xs, n);
+  row->softmax_columns_f32(n - part, rows, xs + part, xs + part, n);
+  assert_memory_equal(xs, ys, rows * n * 4);
+  guarded_destroy(&x), guarded_destroy(&y), guarded_destroy(&z), guarded_destroy(&one);
+}
+
+static void check_softmax(const char *name) {
+  (void)name;
+  for (size_t rows = 1; rows <= 40; rows += rows < 18 ? 1 : 11)
+    for (size_t n = 1; n <= 36; n += n < 20 ? 1 : 5) check_softmax_matrix(rows, n);
+  float x[8] = {1, NAN, NAN, 1, -INFINITY, 0, -INFINITY, -INFINITY}, y[8];
+  row->softmax_rows_f32(4, 2, x, y);
+  assert_true(isnan(y[0]) && isnan(y[1]) && isnan(y[2]) && isnan(y[3])); /* a NaN spoils its row and no other */
+  assert_true(y[4] == 0 && y[5] == 1 && isnan(y[6]) && isnan(y[7]));
+}
+
+static void test_softmax(void **state) {
+  (void)state;
+  random_seed(4);
+  with_rows(check_softmax);
+}
+
 /* Logits that a mask of -10000 or -inf switches off get nothing. */
 static void check_masked(const char *name) {
   (void)name;
@@ -112,6 +161,7 @@ static void test_masked(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_rows), cmocka_unit_test(test_masked)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_rows), cmocka_unit_test(test_masked),
+                                     cmocka_unit_test(test_softmax)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

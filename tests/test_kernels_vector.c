@@ -245,10 +245,80 @@ static void test_quantize_ties(void **state) {
     }
 }
 
+/* ---- Transposing, and planes to pixels: strided operands that end at a forbidden page, with bytes between the rows that stay ---- */
+
+/* `rows` rows of `columns` elements, `row` elements apart. */
+static guarded strided_create(size_t rows, size_t columns, size_t row, size_t size) {
+  guarded g = guarded_create(((rows - 1) * row + columns) * size, 0);
+  for (size_t r = 0; r < rows; r++)
+    for (size_t i = 0; i < columns * size; i++) g.data[r * row * size + i] = (uint8_t)random_u32();
+  return g;
+}
+
+static void check_transpose(const oct_vector_kernels *row, size_t rows, size_t columns, size_t size) {
+  size_t x_row = columns + (size_t)between(0, 5), y_row = rows + (size_t)between(0, 5);
+  guarded x = strided_create(rows, columns, x_row, size), y = guarded_create(((columns - 1) * y_row + rows) * size, 0);
+  if (size == 1) row->transpose_u8(rows, columns, x.data, (ptrdiff_t)x_row, y.data, (ptrdiff_t)y_row);
+  else
+    row->transpose_u32(rows, columns, (const uint32_t *)(const void *)x.data, (ptrdiff_t)x_row, (uint32_t *)(void *)y.data,
+                       (ptrdiff_t)y_row);
+  for (size_t c = 0; c < columns; c++)
+    for (size_t r = 0; r < y_row && (c + 1 < columns || r < rows); r++)
+      for (size_t i = 0; i < size; i++)
+        assert_int_equal(y.data[(c * y_row + r) * size + i], r < rows ? x.data[(r * x_row + c) * size + i] : 0xff);
+  for (const uint8_t *p = y.map; p < y.data; p++) assert_int_equal(*p, 0xff);
+  guarded_destroy(&x), guarded_destroy(&y);
+}
+
+static void test_transpose(void **state) {
+  (void)state;
+  const oct_vector_kernels *rows[MAX_ROWS];
+  size_t count = vector_rows_here(rows);
+  random_seed(4);
+  for (size_t k = 0; k < count; k++)
+    for (size_t r = 1; r <= 19; r++)
+      for (size_t c = 1; c <= 35; c += c < 20 ? 1 : 5) check_transpose(rows[k], r, c, 1), check_transpose(rows[k], r, c, 4);
+}
+
+static void check_quantize_planes(const oct_vector_kernels *row, size_t n, size_t planes, float scale, int32_t zero_point) {
+  size_t rows = (size_t)between(1, 3), x_row = n + (size_t)between(0, 2), plane = rows * x_row + (size_t)between(0, 9);
+  size_t y_row = n * planes + (size_t)between(0, 9), x_count = (planes - 1) * plane + (rows - 1) * x_row + n,
+         y_count = (rows - 1) * y_row + n * planes;
+  guarded x = guarded_create(x_count * 4, 0), y = guarded_create(y_count, 0);
+  bool ties = chance(50);
+  for (size_t i = 0; i < x_count; i++) guarded_floats(&x)[i] = ties ? near_tie(scale, zero_point) : random_float();
+  row->quantize_planes_u8(rows, n, planes, guarded_floats(&x), (ptrdiff_t)x_row, (ptrdiff_t)plane, y.data, (ptrdiff_t)y_row, scale,
+                          zero_point);
+  for (size_t r = 0; r < rows; r++) {
+    for (size_t i = 0; i < n * planes; i++) {
+      float value = guarded_floats(&x)[i % planes * plane + r * x_row + i / planes];
+      assert_int_equal(y.data[r * y_row + i], oct_quantize(value, scale, zero_point, 0, 255));
+    }
+    for (size_t i = n * planes; r + 1 < rows && i < y_row; i++) assert_int_equal(y.data[r * y_row + i], 0xff);
+  }
+  for (const uint8_t *p = y.map; p < y.data; p++) assert_int_equal(*p, 0xff);
+  guarded_destroy(&x), guarded_destroy(&y);
+}
+
+static void test_quantize_planes(void **state) {
+  (void)state;
+  static const float scales[] = {1.0f, 1.0f / 255, 0.1f, 0.0235f, 1e-40f, 1e38f, FLT_MIN};
+  const oct_vector_kernels *rows[MAX_ROWS];
+  size_t count = vector_rows_here(rows);
+  random_seed(5);
+  for (size_t k = 0; k < count; k++)
+    for (size_t planes = 1; planes <= OCT_QUANTIZE_PLANES; planes++)
+      for (size_t n = 1; n <= 70; n++)
+        for (int repeat = 0; repeat < repeats(2, 40); repeat++)
+          check_quantize_planes(rows[k], n, planes, scales[between(0, (int64_t)(sizeof scales / sizeof *scales) - 1)],
+                                (int32_t)between(0, 255));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_onnx_quantize), cmocka_unit_test(test_quantize_definition), cmocka_unit_test(test_dense_runs),
-      cmocka_unit_test(test_all_bytes),     cmocka_unit_test(test_quantize_ties),
+      cmocka_unit_test(test_onnx_quantize),   cmocka_unit_test(test_quantize_definition), cmocka_unit_test(test_dense_runs),
+      cmocka_unit_test(test_all_bytes),       cmocka_unit_test(test_quantize_ties),       cmocka_unit_test(test_transpose),
+      cmocka_unit_test(test_quantize_planes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

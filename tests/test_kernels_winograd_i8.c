@@ -1,11 +1,11 @@
 /* Exact Winograd convolution of 8-bit values: every row against the int64 reference, byte by byte, on all tile mixes, epilogues and
- * channel tails; both sides of the bound 2^25; and the choice that follows from it. OCTET_LONG=1 runs 5,000 random cases instead
+ * channel tails; both sides of the bound 2^25; and the choice that follows from it. OCTET_LONG=1 runs 20,000 random cases instead
  * of a sample; OCTET_CASE=N repeats one.
  * SPDX-License-Identifier: MIT */
 #include "conv_i8_checks.h"
 #include "kernels/conv_i8_winograd.h"
 
-enum { QUICK_CASES = 400, LONG_CASES = 5000, BOUND = 1 << 25 };
+enum { QUICK_CASES = 400, LONG_CASES = 20000, BOUND = 1 << 25 };
 
 static oct_conv_shape shape_of(int64_t channels, int64_t out_channels) {
   return (oct_conv_shape){.batch = 1,

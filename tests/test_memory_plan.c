@@ -18,11 +18,14 @@ typedef struct drawing {
 } drawing;
 
 static void declare(drawing *d, int channels, int size) {
-  if (d->quantized) oct_strbuf_printf(&d->text, "quant v%d u8 scale=%.4f zero_point=%d\n", d->count, 0.01 + 0.0001 * exec_random(200), exec_random(256));
+  if (d->quantized)
+    oct_strbuf_printf(&d->text, "quant v%d u8 scale=%.4f zero_point=%d\n", d->count, 0.01 + 0.0001 * exec_random(200), exec_random(256));
   d->values[d->count++] = (drawn_value){channels, size};
 }
 
-static int draw(const drawing *d) { return exec_random(3) ? d->count - 1 - exec_random(d->count < 4 ? d->count : 4) : exec_random(d->count); }
+static int draw(const drawing *d) {
+  return exec_random(3) ? d->count - 1 - exec_random(d->count < 4 ? d->count : 4) : exec_random(d->count);
+}
 
 /* Another value of the same shape, or the value itself. */
 static int draw_like(const drawing *d, int value) {
@@ -37,9 +40,11 @@ static void draw_convolution(drawing *d, int from) {
   drawn_value v = d->values[from];
   int k = kernels[exec_random(3)], channels = 1 + exec_random(9), w = d->weights++;
   bool stride = v.size > 4 && exec_random(3) == 0;
-  if (d->quantized) oct_strbuf_printf(&d->text, "const w%d i8[%d,%d,%d,%d] = rnd\nquant w%d i8 scale=0.004\n", w, channels, v.channels, k, k, w);
+  if (d->quantized)
+    oct_strbuf_printf(&d->text, "const w%d i8[%d,%d,%d,%d] = rnd\nquant w%d i8 scale=0.004\n", w, channels, v.channels, k, k, w);
   else oct_strbuf_printf(&d->text, "const w%d f32[%d,%d,%d,%d] = rnd\n", w, channels, v.channels, k, k);
-  oct_strbuf_printf(&d->text, "v%d = conv(v%d, w%d) pads=%d,%d,%d,%d strides=%d,%d\n", d->count, from, w, k / 2, k / 2, k / 2, k / 2, stride + 1, stride + 1);
+  oct_strbuf_printf(&d->text, "v%d = conv(v%d, w%d) pads=%d,%d,%d,%d strides=%d,%d\n", d->count, from, w, k / 2, k / 2, k / 2, k / 2,
+                    stride + 1, stride + 1);
   declare(d, channels, stride ? (v.size + 1) / 2 : v.size);
 }
 
@@ -124,7 +129,8 @@ static bool touches(const oct_plan *plan, int step, int buffer, bool write) {
 static bool handed_over(const oct_plan *plan, const life *lives, int a, int b) {
   int step = lives[b].first;
   return lives[a].last == step && step >= 0 && plan->steps[step]->in_place && plan->buffers[a].offset == plan->buffers[b].offset &&
-         plan->buffers[a].bytes == plan->buffers[b].bytes && touches(plan, step, a, false) && touches(plan, step, b, true) && !touches(plan, step, a, true);
+         plan->buffers[a].bytes == plan->buffers[b].bytes && touches(plan, step, a, false) && touches(plan, step, b, true) &&
+         !touches(plan, step, a, true);
 }
 
 static bool overlap(const oct_buffer *a, const oct_buffer *b) {
@@ -149,7 +155,8 @@ static bool plan_is_right(const oct_plan *plan) {
   size_t sum = 0;
   for (size_t i = 0; i < plan->n_buffers; i++) {
     const oct_buffer *a = &plan->buffers[i];
-    if (a->external || (lives[i].last < 0 && lives[i].first == OCT_FOREVER)) continue; /* external: memory of its own, for the whole batch */
+    if (a->external || (lives[i].last < 0 && lives[i].first == OCT_FOREVER))
+      continue; /* external: memory of its own, for the whole batch */
     sum += a->bytes + OCT_OVERREAD + OCT_ALIGNMENT;
     if (a->offset % OCT_ALIGNMENT || a->offset + a->bytes > plan->arena_bytes) right = false;
     for (size_t k = 0; k < plan->n_buffers; k++) {
@@ -157,8 +164,8 @@ static bool plan_is_right(const oct_plan *plan) {
       bool together = lives[k].first <= lives[i].last && lives[i].first <= lives[k].last;
       if (k <= i || b->external || !together || !overlap(a, b)) continue;
       if (handed_over(plan, lives, (int)i, (int)k) || handed_over(plan, lives, (int)k, (int)i)) continue;
-      print_error("buffers %zu [%d,%d] and %zu [%d,%d] overlap: %zu+%zu, %zu+%zu\n", i, lives[i].first, lives[i].last, k, lives[k].first, lives[k].last, a->offset, a->bytes,
-                  b->offset, b->bytes);
+      print_error("buffers %zu [%d,%d] and %zu [%d,%d] overlap: %zu+%zu, %zu+%zu\n", i, lives[i].first, lives[i].last, k, lives[k].first,
+                  lives[k].last, a->offset, a->bytes, b->offset, b->bytes);
       right = false;
     }
   }
@@ -185,7 +192,8 @@ static void check_seed(uint32_t seed, bool quantized) {
     if (!quantized) right = exec_close(&got, &want, -1e-3) && right;
     for (size_t i = 0; quantized && i < got.count; i++) {
       int64_t far = 0, n = oct_shape_count(&got.item[i]->shape);
-      for (int64_t k = 0; k < n; k++) far += fabs((double)((float *)got.item[i]->data)[k] - (double)((float *)want.item[i]->data)[k]) > 0.031;
+      for (int64_t k = 0; k < n; k++)
+        far += fabs((double)((float *)got.item[i]->data)[k] - (double)((float *)want.item[i]->data)[k]) > 0.031;
       if (far > n / 50) print_error("output %zu: %lld of %lld elements are more than a step off\n", i, (long long)far, (long long)n);
       right = right && far <= n / 50;
     }

@@ -166,7 +166,7 @@ class Bytes(unittest.TestCase):
     def test_the_same_on_every_instruction_set_and_for_every_thread_count(self):
         for mode in ("int8", "dynamic"):
             want = None
-            for isa in ("scalar", "avx2", "avxvnni", "avx512", "avx512vnni"):
+            for isa in ("scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"):
                 for threads in (1, 2):
                     np.save(TEMP / "part.npy", digits()[:(100 if SANITIZED else 1000)])
                     octet("run", quantized(mode, suffix="oct"), "--input", TEMP / "part.npy", "--output-dir", TEMP / "bytes", "--threads", threads, env={**os.environ, "OCTET_ISA": isa})

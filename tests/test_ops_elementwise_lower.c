@@ -107,7 +107,13 @@ static const op_case cases[] = {
     {"softmax", "", 1, {S2(3, 10)}, 0, REFERENCE, "softmax_u8"},
     {"softmax", "", 1, {S2(2, 1000)}, 0, REFERENCE, "softmax_u8"},
     {"softmax", "axis=1", 1, {S4(2, 5, 3, 4)}, 0, REFERENCE, "softmax_u8"},
+    {"softmax", "", 1, {S2(4000, 2)}, 0, REFERENCE, "softmax_u8"},
+    {"softmax", "", 1, {S2(300, 21)}, 0, REFERENCE, "softmax_u8"},
+    {"softmax", "axis=1", 1, {S3(7, 9, 111)}, 0, REFERENCE, "softmax_u8"},
     {"log_softmax", "", 1, {S2(3, 37)}, 0, REFERENCE, "softmax_u8"},
+    {"log_softmax", "", 1, {S2(9, 3)}, 0, REFERENCE, "softmax_u8"},
+    {"log_softmax", "", 1, {S2(2, 1000)}, 0, REFERENCE, "softmax_u8"},
+    {"log_softmax", "axis=0", 1, {S2(20, 19)}, 0, REFERENCE, "softmax_u8"},
 };
 
 /* ---- data ---- */

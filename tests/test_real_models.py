@@ -304,7 +304,7 @@ class Photos(unittest.TestCase):
 class NodeTests(unittest.TestCase):
     """ONNX's backend tests of the operators that Octet has."""
 
-    OPERATORS = ("basic_conv|conv|gemm|matmul|maxpool|averagepool|globalaveragepool|batchnorm|relu|clip|leakyrelu|prelu|sigmoid|tanh|hardsigmoid|hardswish|softmax|add|sub|mul|div|pow"
+    OPERATORS = ("basic_conv|conv|convtranspose|gemm|matmul|maxpool|averagepool|globalaveragepool|batchnorm|relu|clip|leakyrelu|prelu|sigmoid|tanh|hardsigmoid|hardswish|softmax|add|sub|mul|div|pow"
                  "|min|max|exp|log|sqrt|erf|round|where|less|less_equal|greater|greater_equal|equal|concat|reshape|flatten|squeeze|unsqueeze|transpose|constant|constant_pad|edge_pad"
                  "|reflect_pad|wrap_pad|slice|gather|shape|expand|reduce_mean|reduce_sum|reduce_max|reduce_min|identity|cast|castlike|quantizelinear|dequantizelinear|qlinearconv"
                  "|qlinearmatmul|convinteger|matmulinteger|dynamicquantizelinear")

@@ -21,17 +21,17 @@ extern "C" {
 /* ---- Status ------------------------------------------------------------------------------------------------ */
 
 /* Every fallible call returns one of these; the message of the last failure is octet_context_message(). */
-#define OCTET_STATUS_LIST(X)                                                                                      \
-  X(OK, 0, "ok")                                                                                                  \
-  X(OUT_OF_MEMORY, 1, "out of memory")                                                                            \
-  X(INVALID_ARGUMENT, 2, "invalid argument")                                                                      \
-  X(IO, 3, "input/output error")                                                                                  \
-  X(FORMAT, 4, "malformed file")                                                                                  \
-  X(UNSUPPORTED, 5, "not supported")                                                                              \
-  X(SHAPE, 6, "shape mismatch")                                                                                   \
-  X(GRAPH, 7, "invalid graph")                                                                                    \
-  X(DATA, 8, "unusable data")                                                                                     \
-  X(NOT_INTEGER, 9, "cannot be integer")                                                                          \
+#define OCTET_STATUS_LIST(X)                 \
+  X(OK, 0, "ok")                             \
+  X(OUT_OF_MEMORY, 1, "out of memory")       \
+  X(INVALID_ARGUMENT, 2, "invalid argument") \
+  X(IO, 3, "input/output error")             \
+  X(FORMAT, 4, "malformed file")             \
+  X(UNSUPPORTED, 5, "not supported")         \
+  X(SHAPE, 6, "shape mismatch")              \
+  X(GRAPH, 7, "invalid graph")               \
+  X(DATA, 8, "unusable data")                \
+  X(NOT_INTEGER, 9, "cannot be integer")     \
   X(CANCELLED, 10, "cancelled")
 
 typedef enum octet_status {
@@ -87,9 +87,17 @@ typedef struct octet_session_options {
   int64_t batch;              /* size of unknown first dims, and of a declared first dim if given; 0: as declared, else 1 */
   const octet_tensor *shapes; /* inputs by name: rank and dims (data NULL), or data too: then the input is fixed to that value */
   size_t n_shapes;
-  const char *isa;            /* "scalar" "avx2" "avxvnni" "avx512" "avx512vnni": the widest that may be used; NULL: the context's */
-  const char *no_fuse;        /* comma-separated: "residual" "activation" "table" "bias" "all", or names of passes; NULL: everything is fused */
-  bool exact_float;           /* float convolutions by direct sums only: Winograd's rounding error is about five times as large */
+  const char *isa; /* "scalar" "avx2" "avxvnni" "avx512" "avx512vnni" "amx": the widest that may be used; NULL: the context's */
+  const char *
+      no_fuse; /* comma-separated: "residual" "activation" "table" "bias" "transpose" "attention" "all", or names of passes; NULL: everything is fused */
+  bool exact_float;     /* float convolutions by direct sums only: Winograd's rounding error is about five times as large */
+  bool memory_small;    /* least memory first: weights in no form larger than they are, samples one by one, pages of the model's file given
+                                 back once they are packed. Float results may differ by rounding, as kernels differ */
+  const char *tune_log; /* file of timed kernels, kept per processor and taken from where it has a layer; NULL: OCTET_TUNE_LOG, else
+                                 octet/tune.json in XDG_CACHE_HOME or ~/.cache; "none": no such file. Integer results do not depend on it, and
+                                 float layers are not in it. A damaged file is a warning */
+  double
+      tune_seconds; /* > 0: times the kernels of each integer layer for about so long, writes what it finds into that file, and uses it */
 } octet_session_options;
 OCTET_API octet_session_options octet_session_options_default(void);
 
@@ -138,16 +146,17 @@ OCTET_API octet_status octet_model_optimize(octet_model *model, const char *disa
 /* One row per operator of the session's (specialized) graph. Strings live as long as the session. */
 typedef struct octet_layer {
   const char *name, *op;
-  const char *type;   /* "int8", "float", "dynamic", "weight-only", "other" */
-  const char *kernel; /* that runs it; NULL: none of its own */
+  const char *type;       /* "int8", "float", "dynamic", "weight-only", "other" */
+  const char *kernel;     /* that runs it; NULL: none of its own */
   const char *fused_into; /* name of the layer whose step it is part of, or NULL */
-  const char *reason; /* why not a faster or integer form; NULL: nothing to say */
-  const char *dtype;  /* of the output */
+  const char *reason;     /* why not a faster or integer form; NULL: nothing to say */
+  const char *dtype;      /* of the output */
   int rank;
   int64_t dims[OCTET_MAX_RANK]; /* output */
   double macs;
   size_t parameters, bytes; /* of its constants, as stored */
-  double seconds;     /* by octet_session_run_profiled(), summed over runs */
+  double seconds;           /* by octet_session_run_profiled(), summed over runs */
+  const char *choice; /* of the kernel: by rule, timed, ..., what else there was, and why faster forms were refused; NULL: there was none */
 } octet_layer;
 OCTET_API size_t octet_session_layer_count(const octet_session *session);
 OCTET_API octet_layer octet_session_layer(const octet_session *session, size_t index);
@@ -167,7 +176,8 @@ OCTET_API int octet_session_boundary_count(const octet_session *session);  /* in
 
 /* F.npy, F.npz (named inputs), IDX (.gz too), or a folder of images. `preprocess` as in "scale=1/255 mean=0.5 std=0.25 color=rgb resize=256 crop=224"; NULL: the
  * model's metadata, if a model is given. The first dim of arrays counts the samples. */
-OCTET_API octet_status octet_dataset_open(octet_context *ctx, const char *path, const char *preprocess, const octet_model *model, octet_dataset **out);
+OCTET_API octet_status octet_dataset_open(octet_context *ctx, const char *path, const char *preprocess, const octet_model *model,
+                                          octet_dataset **out);
 OCTET_API void octet_dataset_destroy(octet_dataset *data);
 OCTET_API size_t octet_dataset_count(const octet_dataset *data);
 /* Seeded draw of `count` of the samples without replacement; `count` 0 or too large: all, in order. */
@@ -181,29 +191,30 @@ typedef struct octet_accuracy {
   double images_per_second;
 } octet_accuracy;
 /* Classes of output 0 against labels: IDX, .npy, a TSV of file name and accepted classes, or NULL: the data's own (sub-folders). `limit` 0: all. */
-OCTET_API octet_status octet_evaluate(const octet_model *model, octet_dataset *data, const char *labels, size_t limit, const octet_session_options *options,
-                                      octet_accuracy *out);
+OCTET_API octet_status octet_evaluate(const octet_model *model, octet_dataset *data, const char *labels, size_t limit,
+                                      const octet_session_options *options, octet_accuracy *out);
 
 /* ---- Quantization ------------------------------------------------------------------------------------------------ */
 
 typedef struct octet_quantize_options {
   size_t struct_size;
-  const char *mode;     /* "int8" "dynamic" "weight-only" "fp16" */
-  const char *observer; /* "minmax" "moving-average" "percentile" "kl" "mse"; NULL: the default */
-  bool per_tensor;      /* one weight scale per layer instead of one per output channel */
-  bool symmetric;       /* activations with the zero point in the middle */
-  const char *io;       /* "float" "int8" "uint8" */
-  double percentile;    /* of the observer "percentile", in percent; 0: 99.99 */
-  bool strict;          /* OCTET_NOT_INTEGER with the list of operators that would stay float */
+  const char *mode;              /* "int8" "dynamic" "weight-only" "fp16" */
+  const char *observer;          /* "minmax" "moving-average" "percentile" "kl" "mse"; NULL: the default */
+  bool per_tensor;               /* one weight scale per layer instead of one per output channel */
+  bool symmetric;                /* activations with the zero point in the middle */
+  const char *io;                /* "float" "int8" "uint8" */
+  double percentile;             /* of the observer "percentile", in percent; 0: 99.99 */
+  bool strict;                   /* OCTET_NOT_INTEGER with the list of operators that would stay float */
   const char *const *keep_float; /* names of nodes or values */
   size_t n_keep_float;
-  const char *config;   /* path of a JSON file with per-layer settings, or NULL */
-  size_t batch;         /* samples per calibration run; 0: chosen */
+  const char *config; /* path of a JSON file with per-layer settings, or NULL */
+  size_t batch;       /* samples per calibration run; 0: chosen */
 } octet_quantize_options;
 OCTET_API octet_quantize_options octet_quantize_options_default(void);
 
 /* Everything in one call. `data` may be NULL for modes without calibration; its current draw is used. */
-OCTET_API octet_status octet_quantize(const octet_model *model, octet_dataset *data, const octet_quantize_options *options, octet_model **out);
+OCTET_API octet_status octet_quantize(const octet_model *model, octet_dataset *data, const octet_quantize_options *options,
+                                      octet_model **out);
 
 /* The same in steps: prepare, observe batches, convert. */
 typedef struct octet_calibration octet_calibration;
@@ -235,14 +246,14 @@ typedef struct octet_quantized_value {
   const char *name;
   float low, high, scale; /* seen; chosen */
   int zero_point;
-  const char *observer;   /* whose range it is; "given", "fixed" or "content" */
+  const char *observer; /* whose range it is; "given", "fixed" or "content" */
   double clipped, sqnr_db;
 } octet_quantized_value;
 OCTET_API size_t octet_model_quantized_value_count(const octet_model *model);
 OCTET_API octet_quantized_value octet_model_quantized_value(const octet_model *model, size_t index);
 /* The same value as `observer` would have it; false when it was not observed or the observer is unknown. */
-OCTET_API bool octet_model_quantized_alternative(const octet_model *model, size_t index, const char *observer, double *low, double *high, double *clipped,
-                                                 double *sqnr_db);
+OCTET_API bool octet_model_quantized_alternative(const octet_model *model, size_t index, const char *observer, double *low, double *high,
+                                                 double *clipped, double *sqnr_db);
 
 /* ---- Comparing a float model with its quantized form ---------------------------------------------------------------- */
 
@@ -259,7 +270,8 @@ typedef struct octet_layer_difference {
   const char *reason;   /* why float, or NULL */
   bool island;          /* stays float between integers */
 } octet_layer_difference;
-OCTET_API octet_status octet_compare(const octet_model *reference, const octet_model *quantized, octet_dataset *data, size_t limit, octet_comparison **out);
+OCTET_API octet_status octet_compare(const octet_model *reference, const octet_model *quantized, octet_dataset *data, size_t limit,
+                                     octet_comparison **out);
 OCTET_API void octet_comparison_destroy(octet_comparison *comparison);
 OCTET_API size_t octet_comparison_output_count(const octet_comparison *comparison);
 OCTET_API octet_output_difference octet_comparison_output(const octet_comparison *comparison, size_t index);
@@ -276,6 +288,46 @@ typedef struct octet_timing {
 } octet_timing;
 /* Runs for about `seconds` after a warm-up, with the inputs as they are. */
 OCTET_API octet_status octet_session_time(octet_session *session, double seconds, octet_timing *out);
+
+/* One row per step, octet_session_step_count() of them: time of one run of the whole batch, and the bytes that the step moves in it. */
+typedef struct octet_step_timing {
+  double min_ms, median_ms;
+  double weight_bytes, read_bytes, written_bytes; /* packed weights and tables; activations with their borders */
+  bool integer;                                   /* its products are of 8-bit integers */
+} octet_step_timing;
+OCTET_API octet_status octet_session_time_steps(octet_session *session, double seconds, octet_step_timing *out);
+
+/* Each layer of a float model beside the same layer of its quantized form: both are run in turn for `seconds` in all. Layers that run as one step
+ * in either form are one row, under the name of the first. Times are medians, and the least of several turns. */
+typedef struct octet_speed octet_speed;
+typedef struct octet_layer_speed {
+  const char *name, *op, *type;      /* type: of the quantized form, "int8", "float", ... */
+  double reference_ms, quantized_ms; /* with the changes of type and layout that the layer needs */
+  bool slower;                       /* quantized, by more than measurements differ */
+} octet_layer_speed;
+OCTET_API octet_status octet_compare_speed(const octet_model *reference, const octet_model *quantized, const octet_session_options *options,
+                                           double seconds, octet_speed **out);
+OCTET_API void octet_speed_destroy(octet_speed *speed);
+OCTET_API size_t octet_speed_layer_count(const octet_speed *speed);
+OCTET_API octet_layer_speed octet_speed_layer(const octet_speed *speed, size_t index);
+OCTET_API double octet_speed_reference_ms(const octet_speed *speed); /* sum over all steps, of those at the border too */
+OCTET_API double octet_speed_quantized_ms(const octet_speed *speed);
+
+/* Energy of one run, from the processor packages' counters (Linux, RAPL): of all that runs there meanwhile. */
+typedef struct octet_energy {
+  double joules, watts;
+  size_t runs;
+  char reason[160]; /* why there is no figure; "": there is one */
+} octet_energy;
+OCTET_API octet_status octet_session_energy(octet_session *session, double seconds, octet_energy *out);
+
+/* What the machine does at best in short loops, with the context's threads and instruction sets. Takes about half a second. */
+typedef struct octet_peaks {
+  double int8_gmacs, float_gmacs; /* multiply-adds per second, 1e9: direct products; Winograd kernels do fewer than a layer's products */
+  double read_gbs[4];             /* bytes read per second, 1e9, from the first, second and third cache, and from memory */
+  size_t cache_bytes[3];          /* of the three caches; 0: unknown */
+} octet_peaks;
+OCTET_API octet_status octet_context_peaks(octet_context *ctx, octet_peaks *out);
 
 /* ---- Checking against recorded cases ----------------------------------------------------------------------------- */
 
@@ -294,8 +346,8 @@ OCTET_API void octet_tensor_free(octet_tensor *tensor);
 
 typedef struct octet_operator_info {
   const char *name, *summary;
-  bool has_lowering;           /* own fast form; else the reference runs it */
-  const char *quantization;    /* "integer" "table" "moves" "float" "none" */
+  bool has_lowering;                     /* own fast form; else the reference runs it */
+  const char *quantization;              /* "integer" "table" "moves" "float" "none" */
   const char *onnx_import, *onnx_export; /* first foreign name; NULL if none */
 } octet_operator_info;
 OCTET_API size_t octet_operator_count(void);

@@ -51,10 +51,10 @@ void oct_context_destroy(octet_context *ctx);
   } while (0)
 
 /* For functions with one exit label: sets `status` and jumps. */
-#define OCT_TRY_GOTO(expression, label)  \
-  do {                                   \
-    status = (expression);               \
-    if (status != OCTET_OK) goto label;  \
+#define OCT_TRY_GOTO(expression, label) \
+  do {                                  \
+    status = (expression);              \
+    if (status != OCTET_OK) goto label; \
   } while (0)
 
 #endif

@@ -1,6 +1,6 @@
 /* Reading whole files (mapped, or read from pipes) and small path helpers. Writing is in writer.c.
  * SPDX-License-Identifier: MIT */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include "base/file.h"
 
 #include <errno.h>
@@ -79,6 +79,16 @@ void oct_file_close(oct_file *file) {
   if (file->mapped) munmap(file->data, file->size);
   else oct_free(file->data);
   oct_free(file);
+}
+
+void oct_file_forget(const oct_file *file, const void *bytes, size_t size) {
+  if (!file || !file->mapped || !size) return;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), mapping = (uintptr_t)file->data;
+  uintptr_t begin = (uintptr_t)bytes / page * page, end = ((uintptr_t)bytes + size + page - 1) / page * page, last = mapping + file->size;
+  if (begin < mapping || begin >= last) return;
+#if defined(MADV_DONTNEED) /* posix_madvise() would do nothing here */
+  (void)madvise((void *)begin, (end < last ? end : last) - begin, MADV_DONTNEED);
+#endif
 }
 
 char *oct_path_beside(octet_context *ctx, const char *base_path, const char *name) {

@@ -13,6 +13,9 @@ typedef struct oct_file oct_file;
 octet_status oct_file_open(octet_context *ctx, const char *path, oct_file **out);
 oct_bytes oct_file_bytes(const oct_file *file);
 oct_file *oct_file_retain(oct_file *file);
+/* Tells the system that these bytes of the file are not needed soon: where it is mapped, their memory is given back, and a later look reads
+ * them again. */
+void oct_file_forget(const oct_file *file, const void *bytes, size_t size);
 void oct_file_close(oct_file *file); /* drops one reference; NULL is fine */
 
 /* Writes through a temporary file in the same folder; the target changes only when commit succeeds (fsync + rename). */

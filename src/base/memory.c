@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #define REGION_ALIGNMENT 16
 #define REGION_FIRST_BLOCK ((size_t)4096)
@@ -44,10 +47,19 @@ static bool count_allocation(octet_context *ctx, size_t bytes) {
   return true;
 }
 
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Large blocks ask for huge pages: packed weights and activations of many megabytes would need more small pages than a processor keeps
+ * translations for. A wish: small pages work too. */
 static void *allocate(size_t bytes) {
-  size_t rounded;
-  if (!oct_add_size(bytes ? bytes : 1, OCT_ALIGNMENT - 1, &rounded) || rounded > PTRDIFF_MAX) return NULL;
-  return aligned_alloc(OCT_ALIGNMENT, rounded / OCT_ALIGNMENT * OCT_ALIGNMENT);
+  size_t rounded, alignment = bytes >= HUGE_PAGE / 2 ? HUGE_PAGE : OCT_ALIGNMENT;
+  if (!oct_add_size(bytes ? bytes : 1, alignment - 1, &rounded) || rounded > PTRDIFF_MAX) return NULL;
+  rounded = rounded / alignment * alignment;
+  void *memory = aligned_alloc(alignment, rounded);
+#if defined(__linux__)
+  if (memory && alignment == HUGE_PAGE) (void)madvise(memory, rounded, MADV_HUGEPAGE);
+#endif
+  return memory;
 }
 
 void *oct_alloc_raw(octet_context *ctx, size_t bytes) {

@@ -38,12 +38,12 @@ static inline uint8_t oct_read_u8(oct_reader *r) {
   const uint8_t *p = oct_read_bytes(r, 1);
   return p ? *p : 0;
 }
-#define OCT_READ_INTEGER(name, type, bytes, order)                                                  \
-  static inline type name(oct_reader *r) {                                                          \
-    const uint8_t *p = oct_read_bytes(r, bytes);                                                    \
-    uint64_t v = 0;                                                                                 \
+#define OCT_READ_INTEGER(name, type, bytes, order)                                                 \
+  static inline type name(oct_reader *r) {                                                         \
+    const uint8_t *p = oct_read_bytes(r, bytes);                                                   \
+    uint64_t v = 0;                                                                                \
     for (int i = 0; p && i < bytes; i++) v |= (uint64_t)p[i] << (8 * (order ? bytes - 1 - i : i)); \
-    return (type)v;                                                                                 \
+    return (type)v;                                                                                \
   }
 OCT_READ_INTEGER(oct_read_u16le, uint16_t, 2, 0)
 OCT_READ_INTEGER(oct_read_u32le, uint32_t, 4, 0)

@@ -12,10 +12,10 @@ typedef struct convert_params {
   conversion kind;
   size_t from_size, to_size; /* bytes of an element */
   oct_loops loops;           /* operand 0: to, operand 1: from */
-  /* plain [N,C,H,W] to channels-last by image rows: the fast form of what the loops say */
-  bool by_planes;
-  int64_t channels, height, width;
-  int64_t from_image, from_channel, from_row, to_image, to_row; /* elements */
+  /* between plain [N,C,H,W] and channels-last, by pieces of image rows: the fast form of what the loops say */
+  int64_t channels, height, width, piece, pieces; /* without a border, all of an image is one row */
+  int64_t plane;                                  /* elements of a channel in the plain form */
+  int64_t image, row;                             /* elements, of the channels-last form */
   float scale;
   int32_t zero_point;
   uint8_t table[256];
@@ -23,18 +23,13 @@ typedef struct convert_params {
 } convert_params;
 
 static void copy_strided(size_t size, int64_t n, const char *from, int64_t from_stride, char *to, int64_t to_stride) {
-#define COPY(type)                                                                                          \
+#define COPY(type) \
   for (int64_t i = 0; i < n; i++) ((type *)(void *)to)[i * to_stride] = ((const type *)(const void *)from)[i * from_stride]
-  if (from_stride == 1 && to_stride == 1)
-    memcpy(to, from, (size_t)n * size);
-  else if (size == 1)
-    COPY(uint8_t);
-  else if (size == 2)
-    COPY(uint16_t);
-  else if (size == 4)
-    COPY(uint32_t);
-  else
-    COPY(uint64_t);
+  if (from_stride == 1 && to_stride == 1) memcpy(to, from, (size_t)n * size);
+  else if (size == 1) COPY(uint8_t);
+  else if (size == 2) COPY(uint16_t);
+  else if (size == 4) COPY(uint32_t);
+  else COPY(uint64_t);
 #undef COPY
 }
 
@@ -49,7 +44,8 @@ static void convert_run(const convert_params *p, int64_t n, const char *from, in
         p->vector->quantize_f32_u8((size_t)n, f, (uint8_t *)to, p->scale, p->zero_point);
         return;
       }
-      for (int64_t i = 0; i < n; i++) ((uint8_t *)to)[i * to_stride] = (uint8_t)oct_quantize(f[i * from_stride], p->scale, p->zero_point, 0, 255);
+      for (int64_t i = 0; i < n; i++)
+        ((uint8_t *)to)[i * to_stride] = (uint8_t)oct_quantize(f[i * from_stride], p->scale, p->zero_point, 0, 255);
       return;
     case CONVERT_DEQUANTIZE:
       if (dense) {
@@ -59,6 +55,10 @@ static void convert_run(const convert_params *p, int64_t n, const char *from, in
       for (int64_t i = 0; i < n; i++) ((float *)(void *)to)[i * to_stride] = oct_dequantize(u[i * from_stride], p->scale, p->zero_point);
       return;
     case CONVERT_TABLE:
+      if (dense) {
+        p->vector->table_u8((size_t)n, u, (uint8_t *)to, p->table);
+        return;
+      }
       for (int64_t i = 0; i < n; i++) ((uint8_t *)to)[i * to_stride] = p->table[u[i * from_stride]];
       return;
   }
@@ -78,24 +78,99 @@ static octet_status run_loops(octet_context *ctx, const void *params, size_t beg
   return OCTET_OK;
 }
 
-/* One unit: one image row of all channels. Each channel's row is converted densely into the workspace, then spread. */
-static octet_status run_planes(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+static void transpose(const convert_params *p, size_t size, int64_t rows, int64_t columns, const char *x, int64_t x_row, char *y,
+                      int64_t y_row) {
+  if (size == 1) p->vector->transpose_u8((size_t)rows, (size_t)columns, (const uint8_t *)x, x_row, (uint8_t *)y, y_row);
+  else p->vector->transpose_u32((size_t)rows, (size_t)columns, (const uint32_t *)(const void *)x, x_row, (uint32_t *)(void *)y, y_row);
+}
+
+/* A unit: `n` pixels side by side, all channels. `plain` and `last` are offsets in elements. */
+typedef struct piece {
+  int64_t n, plain, last;
+} piece;
+
+static piece piece_of(const convert_params *p, size_t unit) {
+  int64_t x = (int64_t)unit % p->pieces * p->piece, line = (int64_t)unit / p->pieces, y = line % p->height, image = line / p->height;
+  return (piece){.n = p->width - x < p->piece ? p->width - x : p->piece,
+                 .plain = image * p->channels * p->plane + y * p->width + x,
+                 .last = image * p->image + y * p->row + x * p->channels};
+}
+
+/* Each channel's pixels are converted into the workspace, then spread. */
+static octet_status run_to_pixels(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
   (void)ctx;
   const convert_params *p = params;
-  for (size_t r = begin; r < end; r++) {
-    int64_t n = (int64_t)r / p->height, y = (int64_t)r % p->height;
-    const char *from = p->from + (n * p->from_image + y * p->from_row) * (int64_t)p->from_size;
-    char *to = p->to + (n * p->to_image + y * p->to_row) * (int64_t)p->to_size;
-    for (int64_t c = 0; c < p->channels; c++) {
-      const char *row = from + c * p->from_channel * (int64_t)p->from_size;
-      if (p->kind != CONVERT_COPY) {
-        convert_run(p, p->width, row, 1, workspace, 1);
-        row = workspace;
-      }
-      copy_strided(p->to_size, p->width, row, 1, to + c * (int64_t)p->to_size, p->channels);
+  for (size_t unit = begin; unit < end; unit++) {
+    piece at = piece_of(p, unit);
+    const char *from = p->from + at.plain * (int64_t)p->from_size;
+    char *to = p->to + at.last * (int64_t)p->to_size, *rows = workspace;
+    if (p->kind == CONVERT_COPY) {
+      transpose(p, p->to_size, p->channels, at.n, from, p->plane, to, p->channels);
+      continue;
     }
+    for (int64_t c = 0; c < p->channels; c++)
+      convert_run(p, at.n, from + c * p->plane * (int64_t)p->from_size, 1, rows + c * at.n * (int64_t)p->to_size, 1);
+    transpose(p, p->to_size, p->channels, at.n, rows, at.n, to, p->channels);
   }
   return OCTET_OK;
+}
+
+/* The same for a few channels: a kernel of its own, given whole rows of an image at once. */
+static octet_status run_quantize_planes(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const convert_params *p = params;
+  for (size_t unit = begin, rows = 1; unit < end; unit += rows) {
+    piece at = piece_of(p, unit);
+    if (p->pieces == 1) rows = (size_t)p->height - unit % (size_t)p->height;
+    if (rows > end - unit) rows = end - unit;
+    p->vector->quantize_planes_u8(rows, (size_t)at.n, (size_t)p->channels, (const float *)(const void *)p->from + at.plain, p->width,
+                                  p->plane, (uint8_t *)p->to + at.last, p->row, p->scale, p->zero_point);
+  }
+  return OCTET_OK;
+}
+
+/* The way back: channels are gathered in the workspace, then converted. */
+static octet_status run_to_planes(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx;
+  const convert_params *p = params;
+  for (size_t unit = begin; unit < end; unit++) {
+    piece at = piece_of(p, unit);
+    const char *from = p->from + at.last * (int64_t)p->from_size;
+    char *to = p->to + at.plain * (int64_t)p->to_size, *rows = workspace;
+    if (p->kind == CONVERT_COPY) {
+      transpose(p, p->to_size, at.n, p->channels, from, p->channels, to, p->plane);
+      continue;
+    }
+    transpose(p, p->from_size, at.n, p->channels, from, p->channels, rows, at.n);
+    for (int64_t c = 0; c < p->channels; c++)
+      convert_run(p, at.n, rows + c * at.n * (int64_t)p->from_size, 1, to + c * p->plane * (int64_t)p->to_size, 1);
+  }
+  return OCTET_OK;
+}
+
+/* Between the layouts of an image; every other change of form goes by the loops. */
+static void use_planes(convert_params *p, oct_step *step, const oct_slot *from, const oct_slot *to) {
+  bool spread = to->layout == OCT_LAYOUT_CHANNELS_LAST;
+  const oct_shape *s = &to->shape;
+  size_t middle = spread ? p->to_size : p->from_size;
+  bool planes = spread && p->kind == CONVERT_QUANTIZE && s->dim[1] <= OCT_QUANTIZE_PLANES;
+  bool sizes = (p->from_size == 1 || p->from_size == 4) && (p->to_size == 1 || p->to_size == 4);
+  if (from->layout == to->layout || s->rank != 4 || s->dim[1] < (planes ? 1 : 2) || !step->units || !sizes) return;
+  oct_view v = oct_slot_view(spread ? to : from);
+  p->channels = s->dim[1];
+  p->plane = s->dim[2] * s->dim[3];
+  p->image = v.image, p->row = v.row;
+  bool one_row = v.row == s->dim[3] * s->dim[1];
+  p->height = one_row ? 1 : s->dim[2];
+  p->width = one_row ? p->plane : s->dim[3];
+  p->piece = (32768 / (p->channels * (int64_t)middle) + 15) / 16 * 16; /* what is gathered stays in the first-level cache */
+  if (p->piece < 16) p->piece = 16;
+  if (p->piece > p->width) p->piece = p->width;
+  p->pieces = (p->width + p->piece - 1) / p->piece;
+  step->run = planes ? run_quantize_planes : spread ? run_to_pixels : run_to_planes;
+  step->units = (size_t)(s->dim[0] * p->height * p->pieces);
+  step->workspace_bytes = (size_t)(p->channels * p->piece) * middle;
+  step->grain = (size_t)(1 + 4096 / (p->channels * p->piece));
 }
 
 static octet_status set_kind(oct_plan *plan, const oct_slot *from, const oct_slot *to, convert_params *p) {
@@ -109,8 +184,8 @@ static octet_status set_kind(oct_plan *plan, const oct_slot *from, const oct_slo
     p->scale = from->scale;
     p->zero_point = from->zero_point;
   } else if (from->dtype != to->dtype) {
-    return oct_fail(plan->lowering.ctx, OCTET_UNSUPPORTED, "value \"%s\": no conversion from %s to %s", to->value ? to->value->name : "scratch",
-                    oct_dtype_name(from->dtype), oct_dtype_name(to->dtype));
+    return oct_fail(plan->lowering.ctx, OCTET_UNSUPPORTED, "value \"%s\": no conversion from %s to %s",
+                    to->value ? to->value->name : "scratch", oct_dtype_name(from->dtype), oct_dtype_name(to->dtype));
   } else if (from->quantized && to->quantized && (from->scale != to->scale || from->zero_point != to->zero_point)) {
     p->kind = CONVERT_TABLE;
     for (int q = 0; q < 256; q++)
@@ -144,27 +219,13 @@ octet_status oct_plan_convert(oct_plan *plan, oct_slot *from, oct_slot *to) {
   step->units = oct_shape_count(s) ? oct_loops_rows(&p->loops) : 0;
   int64_t inner = p->loops.count[p->loops.rank - 1];
   step->grain = inner >= 4096 ? 1 : (size_t)(4096 / (inner > 0 ? inner : 1));
-  if (from->layout == OCT_LAYOUT_PLAIN && to->layout == OCT_LAYOUT_CHANNELS_LAST && s->rank == 4 && s->dim[1] > 1 && step->units) {
-    int64_t plain[OCT_MAX_RANK];
-    oct_shape_strides(s, plain);
-    oct_view v = oct_slot_view(to);
-    p->by_planes = true;
-    p->channels = s->dim[1];
-    p->height = s->dim[2];
-    p->width = s->dim[3];
-    p->from_image = plain[0], p->from_channel = plain[1], p->from_row = plain[2];
-    p->to_image = v.image, p->to_row = v.row;
-    step->run = run_planes;
-    step->units = (size_t)(s->dim[0] * s->dim[2]);
-    step->workspace_bytes = (size_t)s->dim[3] * p->to_size;
-    step->grain = (size_t)(1 + 4096 / (p->channels * p->width));
-  }
+  use_planes(p, step, from, to);
   OCT_TRY(oct_lower_read(l, step, &p->from, from));
   return oct_lower_write(l, step, &p->to, to);
 }
 
 typedef struct border_params {
-  char *to; /* logical element 0 of image 0 */
+  char *to;                                         /* logical element 0 of image 0 */
   int64_t images, image, row, pixel, height, width; /* strides in bytes */
   oct_border border;
   int value;
@@ -184,6 +245,15 @@ static octet_status run_border(octet_context *ctx, const void *params, size_t be
     memset(last, p->value, (size_t)(p->border.right * p->pixel + p->border.bottom * p->row));
   }
   return OCTET_OK;
+}
+
+bool oct_plan_same_border(const oct_step *a, const oct_step *b) {
+  const border_params *p = a->params, *q = b->params;
+  bool geometry = p->images == q->images && p->image == q->image && p->row == q->row && p->pixel == q->pixel && p->height == q->height &&
+                  p->width == q->width;
+  bool border = p->border.top == q->border.top && p->border.left == q->border.left && p->border.bottom == q->border.bottom &&
+                p->border.right == q->border.right;
+  return a->run == run_border && b->run == run_border && geometry && border && p->value == q->value;
 }
 
 octet_status oct_plan_fill_border(oct_plan *plan, oct_slot *slot) {
@@ -238,9 +308,11 @@ static octet_status run_round(octet_context *ctx, const void *params, size_t beg
 
 octet_status oct_plan_round(oct_plan *plan, oct_slot *slot, const oct_quant *quant) {
   oct_lowering *l = &plan->lowering;
-  bool plain = oct_layouts_agree(&slot->shape, slot->layout, OCT_LAYOUT_PLAIN) && slot->border.top + slot->border.left + slot->border.bottom + slot->border.right == 0;
+  bool plain = oct_layouts_agree(&slot->shape, slot->layout, OCT_LAYOUT_PLAIN) &&
+               slot->border.top + slot->border.left + slot->border.bottom + slot->border.right == 0;
   if (slot->dtype != OCT_F32 || (quant->axis >= 0 && !plain))
-    return oct_fail(l->ctx, OCTET_UNSUPPORTED, "value \"%s\": %s quantization of an activation per slice of an axis needs a plain float form", slot->value->name,
+    return oct_fail(l->ctx, OCTET_UNSUPPORTED,
+                    "value \"%s\": %s quantization of an activation per slice of an axis needs a plain float form", slot->value->name,
                     oct_dtype_name(quant->dtype));
   round_params *p;
   oct_step *step;
@@ -253,7 +325,8 @@ octet_status oct_plan_round(oct_plan *plan, oct_slot *slot, const oct_quant *qua
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
     if (ranges[i].dtype == quant->dtype) p->low = ranges[i].low, p->high = ranges[i].high;
   if (p->low == p->high)
-    return oct_fail(l->ctx, OCTET_UNSUPPORTED, "value \"%s\": activations quantized to %s are not supported", slot->value->name, oct_dtype_name(quant->dtype));
+    return oct_fail(l->ctx, OCTET_UNSUPPORTED, "value \"%s\": activations quantized to %s are not supported", slot->value->name,
+                    oct_dtype_name(quant->dtype));
   p->quant = quant;
   p->count = oct_shape_count(&slot->shape);
   p->inner = 1;

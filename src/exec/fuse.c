@@ -11,7 +11,8 @@ unsigned oct_fuse_kind_parse(const char *name) {
   static const struct {
     const char *name;
     unsigned kind;
-  } kinds[] = {{"residual", OCT_FUSE_RESIDUAL}, {"activation", OCT_FUSE_ACTIVATION}, {"table", OCT_FUSE_TABLE}, {"bias", OCT_FUSE_BIAS}, {"transpose", OCT_FUSE_TRANSPOSE}, {"all", OCT_FUSE_ALL}};
+  } kinds[] = {{"residual", OCT_FUSE_RESIDUAL},   {"activation", OCT_FUSE_ACTIVATION}, {"table", OCT_FUSE_TABLE}, {"bias", OCT_FUSE_BIAS},
+               {"transpose", OCT_FUSE_TRANSPOSE}, {"attention", OCT_FUSE_ATTENTION},   {"all", OCT_FUSE_ALL}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, name) == 0) return kinds[i].kind;
   return 0;
@@ -23,12 +24,19 @@ typedef struct fuser {
   unsigned kinds;
 } fuser;
 
-/* The other operand when `user` adds it to `value` and it has the same shape; NULL otherwise. */
-static const oct_value *residual_of(const oct_node *user, const oct_value *value) {
+static bool broadcasts_rows(const oct_shape *from, const oct_shape *to) {
+  oct_shape both;
+  return from->rank > 0 && from->dim[from->rank - 1] == to->dim[to->rank - 1] && oct_shape_broadcast(from, to, &both) &&
+         oct_shape_equal(&both, to);
+}
+
+/* The other operand when `user` adds it to `value` and it has the same shape, or whole rows of it (`rows`: a mask of scores); NULL otherwise. */
+static const oct_value *residual_of(const oct_node *user, const oct_value *value, bool rows) {
   if (!oct_node_has(user, OCT_TRAIT_ADD) || user->n_inputs != 2) return NULL;
   const oct_value *other = user->inputs[user->inputs[0] == value];
   if (other == value || other->kind == OCT_CONSTANT || !other->has_shape || !value->has_shape) return NULL;
-  return oct_shape_equal(&other->shape, &value->shape) && oct_shape_equal(&user->outputs[0]->shape, &value->shape) ? other : NULL;
+  bool fits = rows ? broadcasts_rows(&other->shape, &value->shape) : oct_shape_equal(&other->shape, &value->shape);
+  return fits && oct_shape_equal(&user->outputs[0]->shape, &value->shape) ? other : NULL;
 }
 
 /* A constant per output channel that `user` adds to what a node without bias and with constant weights makes of floats; else NULL. (After 8-bit
@@ -36,8 +44,10 @@ static const oct_value *residual_of(const oct_node *user, const oct_value *value
 static const oct_value *bias_of(const oct_node *root, const oct_node *user, const oct_value *value) {
   if (!oct_node_has(user, OCT_TRAIT_ADD) || user->n_inputs != 2 || value != root->outputs[0] || !value->has_shape) return NULL;
   const oct_value *bias = user->inputs[user->inputs[0] == value];
-  if (!oct_constant_of(bias) || bias->quant || bias->tensor->dtype != OCT_F32 || !oct_shape_equal(&user->outputs[0]->shape, &value->shape)) return NULL;
-  if (root->n_inputs < 2 || !oct_constant_of(root->inputs[1]) || (root->n_inputs > 2 && root->inputs[2]) || root->inputs[0]->quant) return NULL;
+  if (!oct_constant_of(bias) || bias->quant || bias->tensor->dtype != OCT_F32 || !oct_shape_equal(&user->outputs[0]->shape, &value->shape))
+    return NULL;
+  if (root->n_inputs < 2 || !oct_constant_of(root->inputs[1]) || (root->n_inputs > 2 && root->inputs[2]) || root->inputs[0]->quant)
+    return NULL;
   int rank = value->shape.rank, axis = oct_node_has(root, OCT_TRAIT_CHANNELS_LAST) ? 1 : rank - 1, at = axis - rank + bias->shape.rank;
   int64_t count = oct_shape_count(&bias->shape);
   if (count == 1) return bias;
@@ -75,7 +85,9 @@ static bool multiplies_activations(const oct_node *root) {
 /* A transposition; `keeps_last`: the last dim stays the last. */
 static bool is_transposition(const oct_node *node, bool keeps_last) {
   int perm[OCT_MAX_RANK];
-  if (!oct_node_has(node, OCT_TRAIT_PERMUTES) || !is_real(node->inputs[0]) || oct_constant_of(node->inputs[0]) || !is_real(node->outputs[0])) return false;
+  if (!oct_node_has(node, OCT_TRAIT_PERMUTES) || !is_real(node->inputs[0]) || oct_constant_of(node->inputs[0]) ||
+      !is_real(node->outputs[0]))
+    return false;
   int rank = node->inputs[0]->shape.rank;
   return rank > 1 && oct_transpose_permutation(node, rank, perm) && (!keeps_last || perm[rank - 1] == rank - 1);
 }
@@ -116,7 +128,7 @@ static void fuse_from(fuser *f, oct_node *root, unsigned kinds) {
     oct_node *user = oct_only_user(f->uses, value);
     float low, high;
     if (!user || f->map->root[user->id]) break;
-    const oct_value *residual = residual_of(user, value), *bias = bias_of(root, user, value);
+    const oct_value *residual = residual_of(user, value, product && (kinds & OCT_FUSE_ATTENTION)), *bias = bias_of(root, user, value);
     bool fresh = product && value == root->outputs[0];
     float factor = fresh && (kinds & OCT_FUSE_TRANSPOSE) ? factor_of(user, value) : 0;
     if (product && (kinds & OCT_FUSE_TRANSPOSE) && !fusion->residual && !fusion->has_clamp && is_transposition(user, true)) {
@@ -147,12 +159,45 @@ static void fuse_from(fuser *f, oct_node *root, unsigned kinds) {
   }
   if (!fusion->rounded || !oct_quant_is_8bit(fusion->rounded->quant) || !(kinds & OCT_FUSE_TABLE)) return;
   oct_node *user = oct_only_user(f->uses, fusion->rounded);
-  if (!user || f->map->root[user->id] || !user->op->scalar1 || !oct_node_has(user, OCT_TRAIT_UNARY) || user->inputs[0] != fusion->rounded) return;
+  if (!user || f->map->root[user->id] || !user->op->scalar1 || !oct_node_has(user, OCT_TRAIT_UNARY) || user->inputs[0] != fusion->rounded)
+    return;
   float low, high;
   if (user->op->clamp && !user->op->clamp(user, &low, &high)) return; /* bounds computed at run time: no table */
   if (!oct_quant_is_8bit(user->outputs[0]->quant)) return;
   fusion->table = user;
   claim(f, root, fusion, user);
+}
+
+/* The product that makes a softmax's input, with all that is fused to it, when nobody else reads either. */
+static oct_node *scores_of(const fuser *f, const oct_node *softmax) {
+  const oct_value *v = softmax->inputs[0];
+  oct_node *root = v->producer ? f->map->root[v->producer->id] : NULL;
+  if (!root) root = v->producer;
+  if (!root || !oct_node_has(root, OCT_TRAIT_ACCUMULATES) || f->map->root[root->id] || !multiplies_activations(root)) return NULL;
+  const oct_fusion *fusion = &f->map->fusions[root->id];
+  bool plain = fusion->output == v && !fusion->rounded && !fusion->after && !fusion->table && !fusion->scores;
+  return plain && oct_only_user(f->uses, v) == softmax ? root : NULL;
+}
+
+static bool is_row_softmax(const oct_node *node) {
+  if (!oct_node_has(node, OCT_TRAIT_SOFTMAX) || !is_real(node->inputs[0]) || !is_real(node->outputs[0])) return false;
+  int64_t axis = oct_node_int(node, "axis");
+  return oct_axis_normalize(&axis, node->inputs[0]->shape.rank) && axis == node->inputs[0]->shape.rank - 1;
+}
+
+/* softmax(Q K^T) V: the scores of some rows stay in the cache between the two products. */
+static void fuse_attention(fuser *f, oct_node *root) {
+  oct_fusion *fusion = &f->map->fusions[root->id];
+  if (f->map->root[root->id] || !multiplies_activations(root) || fusion->rounded) return;
+  oct_node *softmax = root->inputs[0]->producer;
+  if (!is_row_softmax(softmax) || f->map->root[softmax->id] || oct_only_user(f->uses, softmax->outputs[0]) != root) return;
+  oct_node *scores = scores_of(f, softmax);
+  const oct_shape *in = &root->inputs[0]->shape, *out = &root->outputs[0]->shape;
+  if (!scores || in->rank != out->rank) return;
+  for (int d = 0; d < in->rank - 1; d++)
+    if (in->dim[d] != out->dim[d]) return;
+  fusion->scores = scores;
+  f->map->root[scores->id] = f->map->root[softmax->id] = root;
 }
 
 octet_status oct_fuse(octet_context *ctx, oct_graph *graph, unsigned kinds, oct_fusion_map *out) {
@@ -171,6 +216,8 @@ octet_status oct_fuse(octet_context *ctx, oct_graph *graph, unsigned kinds, oct_
   /* Backwards: of two convolutions that meet in an add, the later one takes it and finds the other's result ready. */
   for (size_t i = graph->n_nodes; i-- > 0;)
     if (oct_node_has(graph->nodes[i], OCT_TRAIT_ACCUMULATES) && !out->root[i]) fuse_from(&f, graph->nodes[i], kinds);
+  for (size_t i = 0; (kinds & OCT_FUSE_ATTENTION) && i < graph->n_nodes; i++)
+    if (oct_node_has(graph->nodes[i], OCT_TRAIT_ACCUMULATES)) fuse_attention(&f, graph->nodes[i]);
   oct_uses_free(&uses);
   return OCTET_OK;
 }

@@ -75,6 +75,43 @@ static size_t lowest_offset(const oct_buffer *b, oct_buffer *const *placed, size
   return offset;
 }
 
+/* ---- Borders that are there already ---- */
+
+/* Nothing but the two buffers themselves used their memory between the fills. */
+static bool undisturbed(const oct_plan *plan, const oct_relocation *earlier, const oct_relocation *later) {
+  const oct_buffer *b = &plan->buffers[later->buffer];
+  for (int i = 0; i < (int)plan->n_buffers; i++) {
+    const oct_buffer *o = &plan->buffers[i];
+    if (i == later->buffer || i == earlier->buffer || o->external || o->last <= earlier->step || o->first >= later->step) continue;
+    if (o->offset < b->offset + b->bytes && b->offset < o->offset + o->bytes) return false;
+  }
+  return true;
+}
+
+/* The latest fill before `later` of the same border at the same place; NULL: none. */
+static const oct_relocation *same_fill(const oct_plan *plan, const oct_relocation *later) {
+  const oct_buffer *b = &plan->buffers[later->buffer];
+  for (size_t i = (size_t)(later - plan->relocations); i-- > 0;) {
+    const oct_relocation *r = &plan->relocations[i];
+    if (!plan->is_border[r->step] || r->buffer < 0 || r->offset != later->offset) continue;
+    const oct_buffer *o = &plan->buffers[r->buffer];
+    if (!o->external && o->offset == b->offset && o->bytes == b->bytes &&
+        oct_plan_same_border(plan->steps[r->step], plan->steps[later->step]))
+      return r;
+  }
+  return NULL;
+}
+
+/* Layers of one shape take turns in the same memory: a border that an earlier one filled in this run need not be filled again. */
+static void drop_fills(oct_plan *plan) {
+  for (size_t i = 0; i < plan->n_relocations; i++) {
+    const oct_relocation *r = &plan->relocations[i];
+    if (!plan->is_border[r->step] || r->buffer < 0 || plan->buffers[r->buffer].external) continue;
+    const oct_relocation *earlier = same_fill(plan, r);
+    if (earlier && undisturbed(plan, earlier, r)) plan->steps[r->step]->units = 0;
+  }
+}
+
 octet_status oct_plan_place(oct_plan *plan) {
   octet_context *ctx = plan->lowering.ctx;
   find_lifetimes(plan);
@@ -106,5 +143,6 @@ octet_status oct_plan_place(oct_plan *plan) {
     while (plan->buffers[owner].shared_with >= 0) owner = plan->buffers[owner].shared_with;
     plan->buffers[i].offset = plan->buffers[owner].offset;
   }
+  drop_fills(plan);
   return OCTET_OK;
 }

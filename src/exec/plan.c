@@ -120,6 +120,7 @@ static octet_status finish_outputs(oct_plan *plan, const oct_node *node) {
 
 /* After a declined lowering of a fused node: its parts run one by one. */
 static octet_status lower_apart(oct_plan *plan, oct_node *root);
+static void forget_constants(const oct_node *node);
 
 static octet_status lower_node(oct_plan *plan, oct_node *node) {
   octet_context *ctx = plan->lowering.ctx;
@@ -130,10 +131,13 @@ static octet_status lower_node(oct_plan *plan, oct_node *node) {
   if (status == OCTET_UNSUPPORTED) {
     report->decline = oct_region_strdup(ctx, &plan->region, plan->decline);
     if (!report->decline) return OCTET_OUT_OF_MEMORY;
-    if (oct_node_has(node, OCT_TRAIT_ACCUMULATES) && plan->fusion.last[node->id] != node->id) return lower_apart(plan, node);
+    const oct_fusion *f = &plan->fusion.fusions[node->id];
+    bool fused = plan->fusion.last[node->id] != node->id || f->before[0] || f->before[1] || f->scores;
+    if (oct_node_has(node, OCT_TRAIT_ACCUMULATES) && fused) return lower_apart(plan, node);
     status = oct_plan_reference(plan, node);
   }
   if (status != OCTET_OK) return status;
+  if (plan->chooser && plan->chooser->small) forget_constants(node);
   return finish_outputs(plan, node);
 }
 
@@ -144,7 +148,7 @@ static octet_status lower_apart(oct_plan *plan, oct_node *root) {
   *f = (oct_fusion){.output = root->outputs[0], .rounded = rounded, .low = -INFINITY, .high = INFINITY};
   plan->fusion.last[root->id] = root->id;
   plan->values[root->outputs[0]->id].inside = false;
-  for (int id = 0; id < root->id; id++) { /* transpositions before it */
+  for (int id = 0; id < root->id; id++) { /* transpositions and scores before it */
     if (plan->fusion.root[id] != root) continue;
     plan->fusion.root[id] = NULL;
     plan->values[plan->graph->nodes[id]->outputs[0]->id].inside = false;
@@ -163,6 +167,14 @@ static octet_status lower_apart(oct_plan *plan, oct_node *root) {
   return OCTET_OK;
 }
 
+/* Constants that were packed or copied: their pages of the model's file can be read again, should anybody want them. */
+static void forget_constants(const oct_node *node) {
+  for (int i = 0; i < node->n_inputs; i++) {
+    const oct_tensor *t = oct_constant_of(node->inputs[i]);
+    if (t && t->file) oct_file_forget(t->file, t->data, t->bytes);
+  }
+}
+
 /* A fused step is placed where its last node stands: only there is the residual ready. */
 static octet_status lower_nodes(oct_plan *plan) {
   oct_graph *g = plan->graph;
@@ -171,7 +183,7 @@ static octet_status lower_nodes(oct_plan *plan) {
     bool waits = !root && oct_node_has(node, OCT_TRAIT_ACCUMULATES) && plan->fusion.last[i] != (int)i;
     if (root) {
       plan->reports[i].fused = true;
-      if (plan->fusion.last[root->id] == (int)i) OCT_TRY(lower_node(plan, root));
+      if (plan->fusion.last[root->id] == (int)i && !plan->fusion.root[root->id]) OCT_TRY(lower_node(plan, root));
     } else if (!waits) {
       OCT_TRY(lower_node(plan, node));
     }
@@ -179,13 +191,18 @@ static octet_status lower_nodes(oct_plan *plan) {
   return OCTET_OK;
 }
 
-static void fill_reports(oct_plan *plan) {
+static octet_status fill_reports(oct_plan *plan) {
   for (size_t i = 0; i < plan->graph->n_nodes; i++) plan->reports[i].node = plan->graph->nodes[i];
   for (size_t s = 0; s < plan->n_steps; s++) {
     const oct_step *step = plan->steps[s];
     if (step->workspace_bytes > plan->workspace_bytes) plan->workspace_bytes = step->workspace_bytes;
     if (!step->node || step->form) continue;
     oct_node_report *report = &plan->reports[step->node->id];
+    if (!report->why && step->macs > 0) {
+      report->why =
+          oct_region_printf(plan->lowering.ctx, &plan->region, "by rule%s%s", step->reason ? "; " : "", step->reason ? step->reason : "");
+      if (!report->why) return OCTET_OUT_OF_MEMORY;
+    }
     if (!report->kernel || step->macs > 0 || strcmp(step->kernel, "reference") == 0) report->kernel = step->kernel;
   }
   for (size_t i = 0; i < plan->graph->n_nodes; i++) {
@@ -200,14 +217,15 @@ static void fill_reports(oct_plan *plan) {
   }
   for (size_t i = 0; i < plan->graph->n_nodes; i++)
     if (plan->fusion.root[i]) plan->reports[i].integer = plan->reports[plan->fusion.root[i]->id].integer;
+  return OCTET_OK;
 }
 
-octet_status oct_plan_make(octet_context *ctx, oct_graph *graph, uint32_t isa_mask, oct_profile profile, unsigned fuse_kinds, oct_packed_cache *cache,
-                           oct_plan *plan) {
-  *plan = (oct_plan){.graph = graph, .fuse_kinds = fuse_kinds};
-  plan->lowering = (oct_lowering){.ctx = ctx, .graph = graph, .isa_mask = isa_mask, .vector = oct_vector_select(isa_mask), .profile = profile, .plan = plan};
-  plan->cache = oct_packed_retain(cache);
-  OCT_TRY(oct_fuse(ctx, graph, fuse_kinds, &plan->fusion));
+octet_status oct_plan_make(octet_context *ctx, oct_graph *graph, const oct_plan_options *o, oct_plan *plan) {
+  *plan = (oct_plan){.graph = graph, .fuse_kinds = o->fuse_kinds, .chooser = o->chooser};
+  plan->lowering = (oct_lowering){.ctx = ctx, .graph = graph, .isa_mask = o->isa_mask, .profile = o->profile, .plan = plan};
+  plan->lowering.vector = oct_vector_select(o->isa_mask);
+  plan->cache = oct_packed_retain(o->cache);
+  OCT_TRY(oct_fuse(ctx, graph, o->fuse_kinds, &plan->fusion));
   plan->values = oct_region_alloc(ctx, &plan->region, graph->n_values + 1, sizeof *plan->values);
   plan->reports = oct_region_alloc(ctx, &plan->region, graph->n_nodes + 1, sizeof *plan->reports);
   if (!plan->values || !plan->reports) return OCTET_OUT_OF_MEMORY;
@@ -215,7 +233,9 @@ octet_status oct_plan_make(octet_context *ctx, oct_graph *graph, uint32_t isa_ma
   OCT_TRY(plan_inputs(plan));
   OCT_TRY(lower_nodes(plan));
   OCT_TRY(plan_outputs(plan));
-  fill_reports(plan);
+  OCT_TRY(fill_reports(plan));
+  plan->chooser = NULL;
+  plan->choice = NULL;
   return oct_plan_place(plan);
 }
 

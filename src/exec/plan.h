@@ -5,6 +5,7 @@
 #ifndef OCT_EXEC_PLAN_H
 #define OCT_EXEC_PLAN_H
 
+#include "exec/choose.h"
 #include "exec/fuse.h"
 #include "exec/packed.h"
 
@@ -47,7 +48,7 @@ typedef struct oct_value_plan {
   oct_plan_slot *slots;  /* all forms */
   oct_plan_slot *stored; /* the planned one, once made */
   oct_shared_slots *shared;
-  bool inside;           /* interior of a fused step: has no slot */
+  bool inside; /* interior of a fused step: has no slot */
 } oct_value_plan;
 
 /* Why a node runs as it does; for profiles, inspect and explain. */
@@ -57,6 +58,8 @@ typedef struct oct_node_report {
   const char *decline; /* why its own lowering was not used, or NULL */
   bool integer;        /* its activations are integers in and (unless it is the last) out */
   bool fused;          /* runs inside another node's step */
+  size_t packed_bytes; /* of its packed weights */
+  const char *why;     /* the choice of the kernel in words, or NULL */
 } oct_node_report;
 
 typedef struct oct_plan {
@@ -65,7 +68,9 @@ typedef struct oct_plan {
   oct_region region;
   oct_fusion_map fusion;
   unsigned fuse_kinds;
-  oct_value_plan *values; /* by value id */
+  const oct_chooser *chooser; /* NULL: the fixed rule */
+  const oct_choice *choice;   /* the last one: belongs to the step that is added next with its kernel */
+  oct_value_plan *values;     /* by value id */
   oct_step **steps;
   size_t n_steps, steps_capacity;
   bool *is_border; /* by step: fills a border; runs once when the buffer is not shared */
@@ -83,12 +88,20 @@ typedef struct oct_plan {
   char decline[512];
 } oct_plan;
 
-octet_status oct_plan_make(octet_context *ctx, oct_graph *graph, uint32_t isa_mask, oct_profile profile, unsigned fuse_kinds, oct_packed_cache *cache,
-                           oct_plan *plan);
+typedef struct oct_plan_options {
+  uint32_t isa_mask;
+  oct_profile profile;
+  unsigned fuse_kinds;
+  const oct_chooser *chooser; /* needed until the plan is made; NULL: the fixed rule */
+  oct_packed_cache *cache;
+} oct_plan_options;
+
+octet_status oct_plan_make(octet_context *ctx, oct_graph *graph, const oct_plan_options *options, oct_plan *plan);
 void oct_plan_free(oct_plan *plan);
 
 /* slots.c */
-octet_status oct_plan_slot_new(oct_plan *plan, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_border *border, oct_plan_slot **out);
+octet_status oct_plan_slot_new(oct_plan *plan, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_border *border,
+                               oct_plan_slot **out);
 octet_status oct_plan_stored(oct_plan *plan, const oct_value *value, oct_plan_slot **out);
 octet_status oct_plan_finish_value(oct_plan *plan, const oct_value *value);
 octet_status oct_plan_constant(oct_plan *plan, const oct_value *value, oct_dtype dtype, oct_layout layout, oct_plan_slot **out);
@@ -97,10 +110,14 @@ bool oct_layouts_agree(const oct_shape *shape, oct_layout a, oct_layout b);
 /* convert.c */
 octet_status oct_plan_convert(oct_plan *plan, oct_slot *from, oct_slot *to);
 octet_status oct_plan_fill_border(oct_plan *plan, oct_slot *slot);
+bool oct_plan_same_border(const oct_step *a, const oct_step *b); /* both fill borders, of one geometry and with one value */
 octet_status oct_plan_round(oct_plan *plan, oct_slot *slot, const oct_quant *quant); /* f32 slot to the grid of any parameters */
 
 /* reference_step.c */
 octet_status oct_plan_reference(oct_plan *plan, oct_node *node);
+
+/* share.c: raises the grains of steps too short to be split. */
+octet_status oct_plan_share(oct_plan *plan);
 
 /* memory_plan.c */
 octet_status oct_plan_place(oct_plan *plan);

@@ -18,7 +18,8 @@ static octet_status run_reference(octet_context *ctx, const void *params, size_t
 octet_status oct_plan_reference(oct_plan *plan, oct_node *node) {
   oct_lowering *l = &plan->lowering;
   octet_context *ctx = l->ctx;
-  if (!node->op->reference) return oct_fail(ctx, OCTET_UNSUPPORTED, "node \"%s\" (%s): the operator cannot be run: %s", node->name, node->op->name, plan->decline);
+  if (!node->op->reference)
+    return oct_fail(ctx, OCTET_UNSUPPORTED, "node \"%s\" (%s): the operator cannot be run: %s", node->name, node->op->name, plan->decline);
   size_t n = (size_t)(node->n_inputs + node->n_outputs + 1);
   oct_tensor *headers = oct_region_alloc(ctx, &plan->region, n, sizeof *headers);
   oct_tensor **pointers = oct_region_alloc(ctx, &plan->region, n, sizeof *pointers);
@@ -27,7 +28,8 @@ octet_status oct_plan_reference(oct_plan *plan, oct_node *node) {
   for (int i = 0; i < node->n_inputs; i++) /* conversions come before the step */
     if (node->inputs[i]) OCT_TRY(oct_lower_input(l, node->inputs[i], node->inputs[i]->dtype, OCT_LAYOUT_PLAIN, NULL, &slots[i]));
   for (int i = 0; i < node->n_outputs; i++)
-    if (node->outputs[i]) OCT_TRY(oct_lower_output(l, node->outputs[i], node->outputs[i]->dtype, OCT_LAYOUT_PLAIN, &slots[node->n_inputs + i]));
+    if (node->outputs[i])
+      OCT_TRY(oct_lower_output(l, node->outputs[i], node->outputs[i]->dtype, OCT_LAYOUT_PLAIN, &slots[node->n_inputs + i]));
   reference_params *p;
   oct_step *step;
   OCT_TRY(oct_lower_step(l, node, "reference", run_reference, sizeof *p, &p, &step));

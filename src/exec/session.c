@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/threads.h"
+#include "exec/tune.h"
 #include "ops/per_sample.h"
 
 #if defined(__SSE__)
@@ -43,7 +44,9 @@ static bool shares_memory(const oct_plan *plan, int buffer) {
   return false;
 }
 
-static octet_status run_whole(oct_session *s, const oct_step *step) { return step->run(s->ctx, step->params, 0, step->units, s->workspace); }
+static octet_status run_whole(oct_session *s, const oct_step *step) {
+  return step->run(s->ctx, step->params, 0, step->units, s->workspace);
+}
 
 /* Borders in memory of their own are filled now; the others stay steps. */
 static octet_status choose_steps(oct_session *s) {
@@ -60,10 +63,8 @@ static octet_status choose_steps(oct_session *s) {
   }
   octet_status status = OCTET_OK;
   for (size_t i = 0; i < plan->n_steps && status == OCTET_OK; i++) {
-    if (once[i])
-      status = run_whole(s, plan->steps[i]);
-    else if (plan->steps[i]->units > 0)
-      s->steps[s->n_steps++] = plan->steps[i];
+    if (once[i]) status = run_whole(s, plan->steps[i]);
+    else if (plan->steps[i]->units > 0) s->steps[s->n_steps++] = plan->steps[i];
   }
   oct_free(once);
   return status;
@@ -81,7 +82,8 @@ static int io_of_buffer(const oct_session *s, int buffer) {
 
 static octet_status add_io(oct_session *s, const oct_slot *slot) {
   if (slot->data || io_of_buffer(s, slot->buffer) >= 0) return OCTET_OK;
-  size_t bytes = s->plan.buffers[slot->buffer].bytes, samples = s->batch ? (size_t)s->batch : 1, piece = s->batch ? (size_t)s->chunk : 1, total;
+  size_t bytes = s->plan.buffers[slot->buffer].bytes, samples = s->batch ? (size_t)s->batch : 1, piece = s->batch ? (size_t)s->chunk : 1,
+         total;
   if (!oct_mul_size(bytes / piece, samples, &total)) return oct_fail(s->ctx, OCTET_SHAPE, "the batch is too large");
   if (piece == samples) total = bytes;
   oct_session_io *io = &s->io[s->n_io];
@@ -132,12 +134,30 @@ static void relocate_all(oct_session *s) {
 /* ---- Making ---- */
 
 #define CACHE_BYTES ((size_t)128 << 10) /* of activations at once, where weights are light: well inside the second-level cache */
-#define HEAVY_WEIGHTS ((size_t)1 << 20) /* weights that do not stay there are worth being used for several samples */
+#define HEAVY_WEIGHTS \
+  ((size_t)1 << 20) /* weights that do not stay there, and outweigh all activations, are worth being used for several samples */
 #define HEAVY_CHUNK 8
 
 static octet_status make_plan(oct_session *s, const oct_session_options *o, oct_packed_cache *cache) {
-  uint32_t isa_mask = (o->isa_mask ? o->isa_mask : s->ctx->isa_mask) | (o->exact_float ? OCT_EXACT_FLOAT : 0);
-  return oct_plan_make(s->ctx, s->graph, isa_mask, oct_graph_profile(s->graph), o->fuse_kinds, cache, &s->plan);
+  oct_chooser chooser = {.log = o->tune_log, .candidate = o->candidate, .small = o->memory_small, .threads = s->ctx->threads};
+  oct_plan_options options = {.isa_mask = o->isa_mask ? o->isa_mask : s->ctx->isa_mask,
+                              .profile = oct_graph_profile(s->graph),
+                              .fuse_kinds = o->fuse_kinds,
+                              .chooser = &chooser,
+                              .cache = cache};
+  if (o->memory_small) options.isa_mask |= OCT_FEW_BYTES;
+  if (o->exact_float) options.isa_mask |= OCT_EXACT_FLOAT;
+  return oct_plan_make(s->ctx, s->graph, &options, &s->plan);
+}
+
+/* The same bytes, or the same slice over and over along the batch. */
+static bool same_constant(const oct_tensor *piece, const oct_tensor *whole) {
+  if (piece->bytes == whole->bytes) return piece->bytes == 0 || memcmp(piece->data, whole->data, piece->bytes) == 0;
+  oct_shape shape = whole->shape;
+  if (shape.rank < 1 || piece->shape.rank < 1 || piece->dtype != whole->dtype) return false;
+  shape.dim[0] = piece->shape.dim[0];
+  if (!oct_shape_equal(&shape, &piece->shape) || !oct_tensor_repeats(piece) || !oct_tensor_repeats(whole)) return false;
+  return memcmp(piece->data, whole->data, whole->bytes / (size_t)whole->shape.dim[0]) == 0;
 }
 
 /* Shapes but for the batch, and constants, must be those of the whole: a batch size may be written into a shape, or computed with. */
@@ -153,15 +173,17 @@ static bool is_piece_of(const oct_graph *piece, const oct_graph *whole) {
     }
     for (int k = 0; k < p->n_inputs; k++) {
       const oct_tensor *a = oct_constant_of(p->inputs[k]), *b = oct_constant_of(w->inputs[k]);
-      bool is_shape = k == 1 && oct_node_has(p, OCT_TRAIT_VIEW); /* the output's shape was compared */
-      if (!a != !b || (a && a != b && !is_shape && (a->bytes != b->bytes || (a->bytes && memcmp(a->data, b->data, a->bytes) != 0)))) return false;
+      bool is_shape =
+          k == 1 && (oct_node_has(p, OCT_TRAIT_VIEW) || p->op->per_sample == oct_per_sample_expand); /* the output's shape was compared */
+      if (!a != !b || (a && a != b && !is_shape && !same_constant(a, b))) return false;
     }
   }
   return true;
 }
 
 /* Specializes and plans for `samples` of the batch; OCTET_UNSUPPORTED when that would not be the same as the whole batch. */
-static octet_status plan_piece(oct_session *s, const oct_graph *graph, const oct_session_options *o, int64_t samples, oct_packed_cache *cache) {
+static octet_status plan_piece(oct_session *s, const oct_graph *graph, const oct_session_options *o, int64_t samples,
+                               oct_packed_cache *cache) {
   oct_named_shape *shapes = oct_alloc(s->ctx, s->whole->n_inputs + 1, sizeof *shapes);
   if (!shapes) return OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; i < s->whole->n_inputs; i++) {
@@ -185,10 +207,21 @@ static octet_status plan_piece(oct_session *s, const oct_graph *graph, const oct
 }
 
 static int64_t choose_chunk(const oct_session *s) {
-  size_t per_sample = s->plan.arena_bytes ? s->plan.arena_bytes : 1;
+  size_t per_sample = s->plan.arena_bytes ? s->plan.arena_bytes : 1, weights = oct_packed_bytes(s->plan.cache), activations = 0;
+  for (size_t i = 0; i < s->plan.n_buffers; i++) activations += s->plan.buffers[i].bytes;
   int64_t chunk = (int64_t)(CACHE_BYTES / per_sample);
-  if (oct_packed_bytes(s->plan.cache) > HEAVY_WEIGHTS && chunk < HEAVY_CHUNK) chunk = HEAVY_CHUNK;
+  if (weights > HEAVY_WEIGHTS && weights > activations && chunk < HEAVY_CHUNK) chunk = HEAVY_CHUNK;
   return chunk < 1 ? 1 : chunk > s->batch ? s->batch : chunk;
+}
+
+/* Samples at once as the caller, least memory or the tuning log want it; 0: to be chosen. */
+static int64_t given_chunk(const oct_session *s, const oct_session_options *o) {
+  char key[OCT_TUNE_KEY];
+  if (o->chunk > 0) return o->chunk;
+  if (o->memory_small) return 1;
+  if (!o->tune_log) return 0;
+  oct_tune_batch_key(s->whole, s->batch, s->ctx->threads, key);
+  return oct_tune_log_chunk(o->tune_log, key);
 }
 
 /* In pieces where samples are apart (and the graph lets itself be made for a piece: a shape may be written into it); else as a whole. */
@@ -198,8 +231,9 @@ static octet_status plan_batch(oct_session *s, const oct_graph *graph, const oct
   bool pieces = oct_graph_per_sample(s->whole, &batch) && batch > 1;
   if (pieces) {
     s->batch = batch;
-    octet_status status = plan_piece(s, graph, o, o->chunk <= 0 ? 1 : o->chunk < batch ? o->chunk : batch, cache);
-    int64_t chunk = status == OCTET_OK && o->chunk <= 0 ? choose_chunk(s) : s->chunk;
+    int64_t given = given_chunk(s, o);
+    octet_status status = plan_piece(s, graph, o, given < 1 ? 1 : given < batch ? given : batch, cache);
+    int64_t chunk = status == OCTET_OK && given < 1 ? choose_chunk(s) : s->chunk;
     if (status == OCTET_OK && chunk != s->chunk) status = plan_piece(s, graph, o, chunk, cache);
     if (status == OCTET_OK || status == OCTET_OUT_OF_MEMORY) return status;
   }
@@ -215,14 +249,13 @@ static octet_status plan_batch(oct_session *s, const oct_graph *graph, const oct
 static octet_status build(oct_session *s, const oct_graph *graph, const oct_session_options *o) {
   octet_context *ctx = s->ctx;
   oct_packed_cache *cache = NULL;
-  if (o->cache)
-    cache = oct_packed_retain(o->cache);
-  else
-    OCT_TRY(oct_packed_create(ctx, &cache));
+  if (o->cache) cache = oct_packed_retain(o->cache);
+  else OCT_TRY(oct_packed_create(ctx, &cache));
   octet_status status = plan_batch(s, graph, o, cache);
   oct_packed_release(cache);
   if (status != OCTET_OK) return status;
   s->workers = ctx->threads > 1 ? ctx->threads : 1;
+  if (s->workers > 1 && !o->split_short) OCT_TRY(oct_plan_share(&s->plan));
   s->workspace_stride = (s->plan.workspace_bytes + 127) / 64 * 64;
   s->arena = oct_alloc(ctx, s->plan.arena_bytes + OCT_OVERREAD + OCT_ALIGNMENT, 1);
   s->workspace = oct_alloc(ctx, (size_t)s->workers, s->workspace_stride);

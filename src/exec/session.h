@@ -13,14 +13,19 @@ typedef struct oct_named_shape {
 typedef struct oct_session_options {
   const oct_named_shape *shapes; /* inputs not named: declared shape; unknown dims become `batch` (axis 0) or 1 */
   size_t n_shapes;
-  int64_t batch;                 /* 0: 1 */
-  int64_t chunk;                 /* samples that run through the graph at once, where samples are apart; 0: chosen so that they stay in the cache */
+  int64_t batch; /* 0: 1 */
+  int64_t chunk; /* samples that run through the graph at once, where samples are apart; 0: chosen so that they stay in the cache */
   const oct_named_tensor *bound; /* inputs whose value is fixed now (they become constants) */
   size_t n_bound;
-  uint32_t isa_mask;       /* 0: the context's */
-  unsigned fuse_kinds;     /* what may be fused (OCT_FUSE_ALL usually) */
-  bool exact_float;        /* no float kernel that is flagged approximate */
-  oct_packed_cache *cache; /* NULL: a private one */
+  uint32_t isa_mask;   /* 0: the context's */
+  unsigned fuse_kinds; /* what may be fused (OCT_FUSE_ALL usually) */
+  bool exact_float;    /* no float kernel that is flagged approximate */
+  bool
+      memory_small; /* least memory first: weights in no form larger than they are, samples one by one, pages of the model's file given back */
+  const oct_tune_log *tune_log; /* what was timed, needed while the session is made; NULL: nothing was */
+  size_t candidate;             /* while tuning: see oct_chooser */
+  bool split_short;             /* tests: steps are split over threads however short they are */
+  oct_packed_cache *cache;      /* NULL: a private one */
 } oct_session_options;
 
 oct_session_options oct_session_options_default(void);
@@ -34,11 +39,11 @@ typedef struct oct_session_io {
 
 typedef struct oct_session {
   octet_context *ctx;
-  oct_graph *graph; /* the specialized copy for one chunk: every shape known, constants folded */
-  oct_graph *whole; /* the same for the whole batch, where that is more than one chunk; else NULL */
-  oct_plan plan;    /* of `graph` */
+  oct_graph *graph;               /* the specialized copy for one chunk: every shape known, constants folded */
+  oct_graph *whole;               /* the same for the whole batch, where that is more than one chunk; else NULL */
+  oct_plan plan;                  /* of `graph` */
   int64_t batch, chunk, n_chunks; /* samples; batch 0: the graph has no batch that can be cut */
-  uint8_t *arena, *workspace; /* workspace: plan.workspace_bytes (rounded up) per worker */
+  uint8_t *arena, *workspace;     /* workspace: plan.workspace_bytes (rounded up) per worker */
   size_t workspace_stride;
   int workers; /* workspaces there are */
   oct_session_io *io;

@@ -122,11 +122,13 @@ oct_layout oct_lower_layout(oct_lowering *l, const oct_value *value) { return l-
 oct_dtype oct_lower_dtype(oct_lowering *l, const oct_value *value) { return l->plan->values[value->id].dtype; }
 
 static bool form_fits(const oct_slot *s, oct_dtype dtype, oct_layout layout, const oct_border *border) {
-  return s->dtype == dtype && s->layout == layout && border_covers(&s->border, border) && (layout == OCT_LAYOUT_CHANNELS_LAST || !has_border(&s->border));
+  return s->dtype == dtype && s->layout == layout && border_covers(&s->border, border) &&
+         (layout == OCT_LAYOUT_CHANNELS_LAST || !has_border(&s->border));
 }
 
 /* A filled slot that already has the form, or the same memory seen in the other layout. */
-static octet_status find_form(oct_plan *plan, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_border *border, oct_plan_slot **out) {
+static octet_status find_form(oct_plan *plan, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_border *border,
+                              oct_plan_slot **out) {
   *out = NULL;
   for (oct_plan_slot *s = plan->values[value->id].slots; s; s = s->next)
     if (s->filled && form_fits(&s->slot, dtype, layout, border)) {
@@ -146,7 +148,8 @@ static octet_status find_form(oct_plan *plan, const oct_value *value, oct_dtype 
   return OCTET_OK;
 }
 
-octet_status oct_lower_input(oct_lowering *l, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_border *border, oct_slot **out) {
+octet_status oct_lower_input(oct_lowering *l, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_border *border,
+                             oct_slot **out) {
   oct_plan *plan = l->plan;
   oct_plan_slot *slot;
   if (layout == OCT_LAYOUT_CHANNELS_LAST && value->shape.rank < 3) layout = OCT_LAYOUT_PLAIN;
@@ -178,7 +181,8 @@ octet_status oct_lower_output(oct_lowering *l, oct_value *value, oct_dtype dtype
   oct_plan_slot *slot;
   if (dtype == OCT_DTYPE_NONE) dtype = vp->dtype;
   if (value->shape.rank < 3) layout = OCT_LAYOUT_PLAIN;
-  bool same = dtype == vp->dtype && (layout == vp->layout || (!has_border(&vp->border) && oct_layouts_agree(&value->shape, layout, vp->layout)));
+  bool same =
+      dtype == vp->dtype && (layout == vp->layout || (!has_border(&vp->border) && oct_layouts_agree(&value->shape, layout, vp->layout)));
   if (same) {
     OCT_TRY(oct_plan_stored(plan, value, &slot));
     if (layout != vp->layout) {
@@ -201,7 +205,8 @@ octet_status oct_lower_alias(oct_lowering *l, oct_value *output, oct_slot *slot)
   oct_plan *plan = l->plan;
   oct_value_plan *vp = &plan->values[output->id];
   oct_plan_slot *alias;
-  bool stored = slot->dtype == vp->dtype && !has_border(&vp->border) && oct_layouts_agree(&output->shape, OCT_LAYOUT_PLAIN, vp->layout) && !slot->data;
+  bool stored = slot->dtype == vp->dtype && !has_border(&vp->border) && oct_layouts_agree(&output->shape, OCT_LAYOUT_PLAIN, vp->layout) &&
+                !slot->data;
   OCT_TRY(oct_plan_slot_new(plan, output, slot->dtype, stored ? vp->layout : OCT_LAYOUT_PLAIN, NULL, &alias));
   alias->slot.buffer = slot->buffer;
   alias->slot.offset = slot->offset;
@@ -303,7 +308,8 @@ octet_status oct_lower_constant_f32(oct_lowering *l, const oct_value *value, con
   return OCTET_OK;
 }
 
-octet_status oct_lower_step(oct_lowering *l, const oct_node *node, const char *kernel, oct_step_fn run, size_t size, void *params, oct_step **out) {
+octet_status oct_lower_step(oct_lowering *l, const oct_node *node, const char *kernel, oct_step_fn run, size_t size, void *params,
+                            oct_step **out) {
   oct_plan *plan = l->plan;
   OCT_TRY(oct_grow(l->ctx, &plan->steps, &plan->steps_capacity, plan->n_steps + 1, sizeof *plan->steps));
   OCT_TRY(oct_grow(l->ctx, &plan->is_border, &plan->is_border_capacity, plan->n_steps + 1, sizeof *plan->is_border));
@@ -311,6 +317,10 @@ octet_status oct_lower_step(oct_lowering *l, const oct_node *node, const char *k
   void *memory = oct_region_alloc(l->ctx, &plan->region, size ? size : 1, 1);
   if (!step || !memory) return OCTET_OUT_OF_MEMORY;
   *step = (oct_step){.kernel = kernel, .node = node, .run = run, .params = memory, .units = 1, .grain = 1};
+  if (plan->choice && plan->choice->candidates[plan->choice->chosen].kernel->name == kernel) {
+    step->choice = plan->choice;
+    plan->choice = NULL;
+  }
   plan->is_border[plan->n_steps] = false;
   plan->steps[plan->n_steps++] = step;
   memcpy(params, &memory, sizeof memory);
@@ -323,15 +333,16 @@ static octet_status relocate(oct_lowering *l, const oct_step *step, void *where,
   OCT_TRY(oct_grow(l->ctx, &plan->relocations, &plan->relocations_capacity, plan->n_relocations + 1, sizeof *plan->relocations));
   int index = (int)plan->n_steps - 1;
   while (index > 0 && plan->steps[index] != step) index--;
-  plan->relocations[plan->n_relocations++] =
-      (oct_relocation){.where = where, .buffer = slot->data ? -1 : slot->buffer, .offset = slot->offset, .data = slot->data, .step = index, .write = write};
+  plan->relocations[plan->n_relocations++] = (oct_relocation){
+      .where = where, .buffer = slot->data ? -1 : slot->buffer, .offset = slot->offset, .data = slot->data, .step = index, .write = write};
   return OCTET_OK;
 }
 
 octet_status oct_lower_read(oct_lowering *l, oct_step *step, void *where, oct_slot *slot) { return relocate(l, step, where, slot, false); }
 octet_status oct_lower_write(oct_lowering *l, oct_step *step, void *where, oct_slot *slot) { return relocate(l, step, where, slot, true); }
 
-octet_status oct_lower_scratch(oct_lowering *l, oct_dtype dtype, const oct_shape *shape, oct_layout layout, const oct_border *border, oct_slot **out) {
+octet_status oct_lower_scratch(oct_lowering *l, oct_dtype dtype, const oct_shape *shape, oct_layout layout, const oct_border *border,
+                               oct_slot **out) {
   oct_plan_slot *slot;
   OCT_TRY(oct_plan_slot_new(l->plan, NULL, dtype, layout, border, &slot));
   slot->slot.shape = *shape;
@@ -368,5 +379,6 @@ void *oct_lower_memory(oct_lowering *l, size_t count, size_t size) {
 }
 
 octet_status oct_lower_packed(oct_lowering *l, const oct_tensor *weights, const char *packing, size_t bytes, void **packed, bool *fresh) {
+  if (l->plan->current) l->plan->reports[l->plan->current->id].packed_bytes = bytes;
   return oct_packed_find(l->ctx, l->plan->cache, weights, packing, bytes, packed, fresh);
 }

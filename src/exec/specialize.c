@@ -12,7 +12,8 @@ oct_profile oct_graph_profile(const oct_graph *graph) {
 
 static octet_status shape_does_not_fit(octet_context *ctx, const oct_value *input, const oct_shape *given) {
   char want[OCT_SHAPE_TEXT], got[OCT_SHAPE_TEXT];
-  return oct_fail(ctx, OCTET_SHAPE, "input \"%s\" takes shape %s, got %s", input->name, oct_shape_text(&input->shape, want), oct_shape_text(given, got));
+  return oct_fail(ctx, OCTET_SHAPE, "input \"%s\" takes shape %s, got %s", input->name, oct_shape_text(&input->shape, want),
+                  oct_shape_text(given, got));
 }
 
 /* Known dims must agree, but for the first one (the batch) which may be changed. */
@@ -55,7 +56,8 @@ static octet_status bind_inputs(octet_context *ctx, oct_graph *graph, const oct_
     if (!v || v->kind != OCT_INPUT) return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "there is no input \"%s\" to bind", o->bound[b].name);
     oct_tensor *tensor = o->bound[b].tensor;
     if (tensor->dtype != v->dtype)
-      return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "input \"%s\" is %s, the bound tensor is %s", v->name, oct_dtype_name(v->dtype), oct_dtype_name(tensor->dtype));
+      return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "input \"%s\" is %s, the bound tensor is %s", v->name, oct_dtype_name(v->dtype),
+                      oct_dtype_name(tensor->dtype));
     OCT_TRY(set_shape(ctx, v, &tensor->shape));
     v->kind = OCT_CONSTANT;
     oct_value_set_tensor(v, oct_tensor_retain(tensor));
@@ -74,8 +76,8 @@ static octet_status check_shapes_known(octet_context *ctx, const oct_graph *grap
       const oct_value *v = node->outputs[k];
       if (v && (!v->has_shape || !oct_shape_known(&v->shape)))
         return oct_fail(ctx, OCTET_UNSUPPORTED,
-                        "node \"%s\" (%s): the shape of \"%s\" depends on data; bind the input it comes from when the session is made", node->name,
-                        node->op->name, v->name);
+                        "node \"%s\" (%s): the shape of \"%s\" depends on data; bind the input it comes from when the session is made",
+                        node->name, node->op->name, v->name);
     }
   }
   return OCTET_OK;

@@ -218,7 +218,9 @@ octet_status oct_labels_from_folders(octet_context *ctx, const oct_dataset *data
   *out = (oct_labels){0};
   int64_t count = oct_dataset_count(data);
   if (!oct_dataset_n_classes(data))
-    return oct_fail(ctx, OCTET_DATA, "%s: has no sub-folders that would be classes: give labels (IDX, .npy, or a TSV of file name and classes)", oct_dataset_path(data));
+    return oct_fail(ctx, OCTET_DATA,
+                    "%s: has no sub-folders that would be classes: give labels (IDX, .npy, or a TSV of file name and classes)",
+                    oct_dataset_path(data));
   OCT_TRY(create(ctx, count, count, out));
   for (int64_t i = 0; i < count; i++) {
     int class_index = oct_dataset_class(data, i);

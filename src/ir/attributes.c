@@ -35,9 +35,7 @@ static octet_status copy_attribute(octet_context *ctx, oct_graph *graph, const o
   if (!to->name) return OCTET_OUT_OF_MEMORY;
   size_t element = from->type == OCT_ATTRIBUTE_INTS ? sizeof(int64_t) : sizeof(float);
   switch (from->type) {
-    case OCT_ATTRIBUTE_STRING:
-      to->s = oct_region_strdup(ctx, &graph->region, from->s);
-      return to->s ? OCTET_OK : OCTET_OUT_OF_MEMORY;
+    case OCT_ATTRIBUTE_STRING: to->s = oct_region_strdup(ctx, &graph->region, from->s); return to->s ? OCTET_OK : OCTET_OUT_OF_MEMORY;
     case OCT_ATTRIBUTE_INTS:
     case OCT_ATTRIBUTE_FLOATS:
       to->ints = oct_region_alloc(ctx, &graph->region, from->count ? from->count : 1, element);
@@ -76,7 +74,8 @@ octet_status oct_node_set_string(octet_context *ctx, oct_graph *graph, oct_node 
   return oct_node_set_attribute(ctx, graph, node, &(oct_attribute){.name = name, .type = OCT_ATTRIBUTE_STRING, .s = value});
 }
 
-octet_status oct_node_set_ints(octet_context *ctx, oct_graph *graph, oct_node *node, const char *name, const int64_t *values, size_t count) {
+octet_status oct_node_set_ints(octet_context *ctx, oct_graph *graph, oct_node *node, const char *name, const int64_t *values,
+                               size_t count) {
   oct_attribute attribute = {.name = name, .type = OCT_ATTRIBUTE_INTS, .count = count, .ints = (int64_t *)(uintptr_t)values};
   return oct_node_set_attribute(ctx, graph, node, &attribute);
 }

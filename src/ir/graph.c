@@ -69,7 +69,8 @@ octet_status oct_graph_value(octet_context *ctx, oct_graph *graph, const char *n
   return OCTET_OK;
 }
 
-octet_status oct_graph_input(octet_context *ctx, oct_graph *graph, const char *name, oct_dtype dtype, const oct_shape *shape, oct_value **out) {
+octet_status oct_graph_input(octet_context *ctx, oct_graph *graph, const char *name, oct_dtype dtype, const oct_shape *shape,
+                             oct_value **out) {
   OCT_TRY(oct_grow(ctx, &graph->inputs, &graph->inputs_capacity, graph->n_inputs + 1, sizeof *graph->inputs));
   OCT_TRY(oct_graph_value(ctx, graph, name, OCT_INPUT, dtype, shape, out));
   graph->inputs[graph->n_inputs++] = *out;
@@ -86,7 +87,8 @@ octet_status oct_graph_constant(octet_context *ctx, oct_graph *graph, const char
   return OCTET_OK;
 }
 
-octet_status oct_graph_constant_i64(octet_context *ctx, oct_graph *graph, const char *name, const int64_t *values, size_t count, oct_value **out) {
+octet_status oct_graph_constant_i64(octet_context *ctx, oct_graph *graph, const char *name, const int64_t *values, size_t count,
+                                    oct_value **out) {
   oct_shape shape = {.rank = 1, .dim = {(int64_t)count}};
   oct_tensor *tensor;
   OCT_TRY(oct_tensor_create(ctx, OCT_I64, &shape, &tensor));
@@ -139,8 +141,8 @@ octet_status oct_value_set_quant(octet_context *ctx, oct_graph *graph, oct_value
   return OCTET_OK;
 }
 
-static octet_status new_node(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs, int n_inputs,
-                             int n_outputs, oct_node **out) {
+static octet_status new_node(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs,
+                             int n_inputs, int n_outputs, oct_node **out) {
   *out = NULL;
   OCT_TRY(oct_grow(ctx, &graph->nodes, &graph->nodes_capacity, graph->n_nodes + 1, sizeof *graph->nodes));
   oct_node *node = oct_region_alloc(ctx, &graph->region, 1, sizeof *node);
@@ -161,8 +163,8 @@ static void append_node(oct_graph *graph, oct_node *node) {
   graph->nodes[graph->n_nodes++] = node;
 }
 
-octet_status oct_graph_node(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs, int n_inputs,
-                            int n_outputs, oct_node **out) {
+octet_status oct_graph_node(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs,
+                            int n_inputs, int n_outputs, oct_node **out) {
   oct_node *node;
   *out = NULL;
   OCT_TRY(new_node(ctx, graph, op, name, inputs, n_inputs, n_outputs, &node));
@@ -175,15 +177,16 @@ octet_status oct_graph_node(octet_context *ctx, oct_graph *graph, const oct_op *
   return OCTET_OK;
 }
 
-octet_status oct_graph_node_into(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs, int n_inputs,
-                                 oct_value *const *outputs, int n_outputs, oct_node **out) {
+octet_status oct_graph_node_into(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs,
+                                 int n_inputs, oct_value *const *outputs, int n_outputs, oct_node **out) {
   oct_node *node;
   *out = NULL;
   OCT_TRY(new_node(ctx, graph, op, name, inputs, n_inputs, n_outputs, &node));
   for (int i = 0; i < n_outputs; i++) {
     if (!(node->outputs[i] = outputs[i])) continue;
     if (outputs[i]->producer || outputs[i]->kind != OCT_INTERMEDIATE)
-      return oct_fail(ctx, OCTET_GRAPH, "value \"%s\" is defined twice: node \"%s\" (%s) would define it again", outputs[i]->name, node->name, op->name);
+      return oct_fail(ctx, OCTET_GRAPH, "value \"%s\" is defined twice: node \"%s\" (%s) would define it again", outputs[i]->name,
+                      node->name, op->name);
     outputs[i]->producer = node;
   }
   append_node(graph, node);

@@ -60,7 +60,7 @@ typedef struct oct_attribute {
 
 struct oct_node {
   const oct_op *op;
-  char *name; /* unique among nodes */
+  char *name;         /* unique among nodes */
   oct_value **inputs; /* NULL where an optional input is absent */
   int n_inputs;
   oct_value **outputs; /* NULL where an optional output is absent */
@@ -96,12 +96,15 @@ void oct_graph_destroy(oct_graph *graph); /* NULL is fine */
 octet_status oct_graph_copy(octet_context *ctx, const oct_graph *graph, oct_graph **out);
 
 /* Values. `name` NULL or taken: a unique one is made from it. `shape` NULL: unknown rank. */
-octet_status oct_graph_value(octet_context *ctx, oct_graph *graph, const char *name, oct_value_kind kind, oct_dtype dtype, const oct_shape *shape, oct_value **out);
-octet_status oct_graph_input(octet_context *ctx, oct_graph *graph, const char *name, oct_dtype dtype, const oct_shape *shape, oct_value **out);
+octet_status oct_graph_value(octet_context *ctx, oct_graph *graph, const char *name, oct_value_kind kind, oct_dtype dtype,
+                             const oct_shape *shape, oct_value **out);
+octet_status oct_graph_input(octet_context *ctx, oct_graph *graph, const char *name, oct_dtype dtype, const oct_shape *shape,
+                             oct_value **out);
 /* Takes over the reference to `tensor`, also on failure. */
 octet_status oct_graph_constant(octet_context *ctx, oct_graph *graph, const char *name, oct_tensor *tensor, oct_value **out);
-octet_status oct_graph_constant_i64(octet_context *ctx, oct_graph *graph, const char *name, const int64_t *values, size_t count, oct_value **out); /* rank 1 */
-octet_status oct_graph_constant_f32(octet_context *ctx, oct_graph *graph, const char *name, float value, oct_value **out);                       /* rank 0 */
+octet_status oct_graph_constant_i64(octet_context *ctx, oct_graph *graph, const char *name, const int64_t *values, size_t count,
+                                    oct_value **out);                                                                      /* rank 1 */
+octet_status oct_graph_constant_f32(octet_context *ctx, oct_graph *graph, const char *name, float value, oct_value **out); /* rank 0 */
 octet_status oct_graph_output(octet_context *ctx, oct_graph *graph, oct_value *value);
 oct_value *oct_graph_find(const oct_graph *graph, const char *name); /* NULL when there is none */
 octet_status oct_value_rename(octet_context *ctx, oct_graph *graph, oct_value *value, const char *name);
@@ -111,9 +114,11 @@ octet_status oct_value_set_quant(octet_context *ctx, oct_graph *graph, oct_value
 
 /* Appends a node with the given inputs (NULLs allowed) and fresh intermediate outputs named after the node. Call oct_node_infer()
  * once its attributes are set. */
-octet_status oct_graph_node(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs, int n_inputs, int n_outputs, oct_node **out);
+octet_status oct_graph_node(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs,
+                            int n_inputs, int n_outputs, oct_node **out);
 /* Same, with existing values (kind OCT_INTERMEDIATE, no producer yet) as outputs. */
-octet_status oct_graph_node_into(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs, int n_inputs, oct_value *const *outputs, int n_outputs, oct_node **out);
+octet_status oct_graph_node_into(octet_context *ctx, oct_graph *graph, const oct_op *op, const char *name, oct_value *const *inputs,
+                                 int n_inputs, oct_value *const *outputs, int n_outputs, oct_node **out);
 /* A name that another node has gets a number behind it. */
 octet_status oct_node_rename(octet_context *ctx, oct_graph *graph, oct_node *node, const char *name);
 octet_status oct_node_set_inputs(octet_context *ctx, oct_graph *graph, oct_node *node, oct_value *const *inputs, int n_inputs);
@@ -154,7 +159,9 @@ octet_status oct_graph_uses(octet_context *ctx, oct_graph *graph, oct_uses *out)
 void oct_uses_free(oct_uses *uses);
 static inline int oct_use_count(const oct_uses *u, const oct_value *v) { return u->first[v->id + 1] - u->first[v->id]; }
 /* The only use of the value when it is a node's input, else NULL. */
-static inline oct_node *oct_only_user(const oct_uses *u, const oct_value *v) { return oct_use_count(u, v) == 1 ? u->uses[u->first[v->id]].node : NULL; }
+static inline oct_node *oct_only_user(const oct_uses *u, const oct_value *v) {
+  return oct_use_count(u, v) == 1 ? u->uses[u->first[v->id]].node : NULL;
+}
 
 octet_status oct_graph_set_metadata(octet_context *ctx, oct_graph *graph, const char *key, const char *text); /* NULL text removes */
 const char *oct_graph_metadata(const oct_graph *graph, const char *key);

@@ -101,8 +101,8 @@ static int heap_pop(sorter *s) {
 static octet_status report_cycle(octet_context *ctx, const oct_graph *graph, const sorter *s) {
   for (size_t i = 0; i < graph->n_nodes; i++)
     if (s->waiting[i] > 0)
-      return oct_fail(ctx, OCTET_GRAPH, "the graph has a cycle through node \"%s\" (%s): its inputs depend on its own outputs", graph->nodes[i]->name,
-                      graph->nodes[i]->op->name);
+      return oct_fail(ctx, OCTET_GRAPH, "the graph has a cycle through node \"%s\" (%s): its inputs depend on its own outputs",
+                      graph->nodes[i]->name, graph->nodes[i]->op->name);
   return oct_fail(ctx, OCTET_GRAPH, "the graph has a cycle");
 }
 
@@ -169,10 +169,8 @@ octet_status oct_graph_prune(octet_context *ctx, oct_graph *graph) {
     }
   size_t kept = 0;
   for (size_t i = 0; i < graph->n_nodes; i++) {
-    if (live[i])
-      graph->nodes[kept++] = graph->nodes[i];
-    else
-      drop_node(graph, graph->nodes[i]);
+    if (live[i]) graph->nodes[kept++] = graph->nodes[i];
+    else drop_node(graph, graph->nodes[i]);
   }
   graph->n_nodes = kept;
   oct_free(live);

@@ -9,7 +9,7 @@ struct oct_name_table {
   struct {
     const char *name;
     void *value;
-  } *slots; /* a removed entry keeps its name with a NULL value */
+  } * slots; /* a removed entry keeps its name with a NULL value */
   size_t capacity, used;
   unsigned counter; /* last suffix that was tried for a unique name */
 };

@@ -21,7 +21,8 @@ static octet_status check_arity(octet_context *ctx, const oct_node *node) {
   for (int i = 0; i < op->min_inputs; i++)
     if (!node->inputs[i]) return oct_infer_fail(ctx, node, "input %d is absent, but %s needs it", i, op->name);
   for (const oct_attribute_spec *spec = op->attributes; spec && spec->name; spec++)
-    if (spec->required && !oct_node_attribute(node, spec->name)) return oct_infer_fail(ctx, node, "attribute \"%s\" is required", spec->name);
+    if (spec->required && !oct_node_attribute(node, spec->name))
+      return oct_infer_fail(ctx, node, "attribute \"%s\" is required", spec->name);
   return OCTET_OK;
 }
 
@@ -71,8 +72,8 @@ octet_status oct_infer_broadcast(octet_context *ctx, oct_node *node) {
     const oct_value *v = node->inputs[i];
     if (!v) return oct_infer_fail(ctx, node, "input %d is absent", i);
     if (v->dtype != first->dtype)
-      return oct_infer_fail(ctx, node, "inputs \"%s\" (%s) and \"%s\" (%s) differ in type", first->name, oct_dtype_name(first->dtype), v->name,
-                            oct_dtype_name(v->dtype));
+      return oct_infer_fail(ctx, node, "inputs \"%s\" (%s) and \"%s\" (%s) differ in type", first->name, oct_dtype_name(first->dtype),
+                            v->name, oct_dtype_name(v->dtype));
     if (!v->has_shape) known = false;
     if (!known) continue;
     oct_shape joined;

@@ -25,14 +25,15 @@ typedef enum oct_trait {
   OCT_TRAIT_ACCUMULATES = 1 << 9,     /* multiplies by weights: convolution, gemm, matmul; root of a fused step */
   OCT_TRAIT_CLAMP = 1 << 10,          /* monotone clamp; `clamp` gives its bounds */
   OCT_TRAIT_COMMUTATIVE = 1 << 11,
-  OCT_TRAIT_QUANTIZE = 1 << 12,       /* the quantize node */
-  OCT_TRAIT_DEQUANTIZE = 1 << 13,     /* the dequantize node */
-  OCT_TRAIT_ADD = 1 << 14,            /* can be the residual add of a fused step */
-  OCT_TRAIT_NO_FOLD = 1 << 15,        /* never constant-folded */
-  OCT_TRAIT_SHAPE_ONLY = 1 << 16,     /* output depends only on the shape of input 0 */
-  OCT_TRAIT_WINDOW_MAX = 1 << 17,     /* order-preserving selection (max pooling): 8-bit values pass unchanged */
-  OCT_TRAIT_PERMUTES = 1 << 18,       /* movement that puts the dims in another order: oct_transpose_permutation() */
-  OCT_TRAIT_SCALES = 1 << 19          /* binary: input 0 times a function of input 1 (multiplication, division) */
+  OCT_TRAIT_QUANTIZE = 1 << 12,   /* the quantize node */
+  OCT_TRAIT_DEQUANTIZE = 1 << 13, /* the dequantize node */
+  OCT_TRAIT_ADD = 1 << 14,        /* can be the residual add of a fused step */
+  OCT_TRAIT_NO_FOLD = 1 << 15,    /* never constant-folded */
+  OCT_TRAIT_SHAPE_ONLY = 1 << 16, /* output depends only on the shape of input 0 */
+  OCT_TRAIT_WINDOW_MAX = 1 << 17, /* order-preserving selection (max pooling): 8-bit values pass unchanged */
+  OCT_TRAIT_PERMUTES = 1 << 18,   /* movement that puts the dims in another order: oct_transpose_permutation() */
+  OCT_TRAIT_SCALES = 1 << 19,     /* binary: input 0 times a function of input 1 (multiplication, division) */
+  OCT_TRAIT_SOFTMAX = 1 << 20     /* e^x over its sum along the attribute `axis` */
 } oct_trait;
 
 typedef struct oct_attribute_spec {
@@ -47,18 +48,18 @@ typedef struct oct_attribute_spec {
 typedef enum oct_role { OCT_ROLE_NONE, OCT_ROLE_ACTIVATION, OCT_ROLE_WEIGHT, OCT_ROLE_BIAS } oct_role;
 
 typedef enum oct_output_rule {
-  OCT_OUTPUT_FLOAT,     /* the operator runs in float only */
-  OCT_OUTPUT_OBSERVED,  /* own range, from calibration */
-  OCT_OUTPUT_SAME,      /* scale and zero point of input 0 */
-  OCT_OUTPUT_FIXED,     /* known range, below */
-  OCT_OUTPUT_NONE       /* output is no activation (shapes, booleans, integers) */
+  OCT_OUTPUT_FLOAT,    /* the operator runs in float only */
+  OCT_OUTPUT_OBSERVED, /* own range, from calibration */
+  OCT_OUTPUT_SAME,     /* scale and zero point of input 0 */
+  OCT_OUTPUT_FIXED,    /* known range, below */
+  OCT_OUTPUT_NONE      /* output is no activation (shapes, booleans, integers) */
 } oct_output_rule;
 
 typedef struct oct_quantization_rule {
   oct_role roles[4]; /* by input; the last one repeats for variadic inputs */
   oct_output_rule output;
-  float fixed_low, fixed_high;                /* OCT_OUTPUT_FIXED */
-  int (*weight_axis)(const oct_node *node);   /* output-channel axis of the weight input; NULL: axis 0 */
+  float fixed_low, fixed_high;              /* OCT_OUTPUT_FIXED */
+  int (*weight_axis)(const oct_node *node); /* output-channel axis of the weight input; NULL: axis 0 */
 } oct_quantization_rule;
 
 /* One row per foreign operator. A NULL function copies inputs and the attributes of equal name, and is enough for most. */
@@ -85,7 +86,7 @@ typedef struct oct_cost {
 struct oct_op {
   const char *name, *summary;
   uint32_t traits;
-  int min_inputs, max_inputs;   /* max -1: variadic */
+  int min_inputs, max_inputs; /* max -1: variadic */
   int min_outputs, max_outputs;
   const oct_attribute_spec *attributes; /* NULL: none */
 
@@ -95,8 +96,8 @@ struct oct_op {
 
   /* Plain loops: the oracle. `in[i]` is NULL for absent inputs; outputs have the inferred dtype and shape, are not zeroed. Allocates nothing. */
   octet_status (*reference)(octet_context *ctx, const oct_node *node, const oct_tensor *const *in, oct_tensor *const *out);
-  double (*scalar1)(const oct_node *node, double x);           /* OCT_TRAIT_UNARY: the function itself, in double (8-bit tables, reference) */
-  double (*scalar2)(const oct_node *node, double a, double b); /* OCT_TRAIT_BINARY */
+  double (*scalar1)(const oct_node *node, double x); /* OCT_TRAIT_UNARY: the function itself, in double (8-bit tables, reference) */
+  double (*scalar2)(const oct_node *node, double a, double b);  /* OCT_TRAIT_BINARY */
   bool (*clamp)(const oct_node *node, float *low, float *high); /* OCT_TRAIT_CLAMP; false when the bounds are not constant */
 
   /* Optional: adds the steps that compute the node (ops/lower.h); OCTET_UNSUPPORTED through oct_lower_decline() falls back to the reference. */
@@ -128,7 +129,8 @@ octet_status oct_graph_infer(octet_context *ctx, oct_graph *graph);
 
 /* Helpers for infer(). */
 octet_status oct_infer_fail(octet_context *ctx, const oct_node *node, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void oct_infer_set(oct_value *value, oct_dtype dtype, const oct_shape *shape); /* shape NULL: unknown rank; value NULL: ignored. A dim already known
+void oct_infer_set(oct_value *value, oct_dtype dtype,
+                   const oct_shape *shape);                           /* shape NULL: unknown rank; value NULL: ignored. A dim already known
                                                                                   in the value's shape is kept where the new one is unknown. */
 octet_status oct_infer_same(octet_context *ctx, oct_node *node);      /* output 0 = dtype and shape of input 0 */
 octet_status oct_infer_broadcast(octet_context *ctx, oct_node *node); /* all inputs of one dtype, numpy broadcasting */

@@ -61,8 +61,8 @@ static inline void oct_conv_f32_pack(const oct_conv_shape *s, int lanes, int pan
 }
 
 /* A 1x1 problem of one group whose weights lie anywhere. */
-static inline void oct_conv_f32_pack_matrix(const oct_conv_shape *s, int lanes, int panel, const float *w, ptrdiff_t k_stride, ptrdiff_t n_stride,
-                                            float scale, float *packed) {
+static inline void oct_conv_f32_pack_matrix(const oct_conv_shape *s, int lanes, int panel, const float *w, ptrdiff_t k_stride,
+                                            ptrdiff_t n_stride, float scale, float *packed) {
   oct_conv_f32_plan p = oct_conv_f32_plan_make(s, lanes, panel);
   for (int64_t first = 0; first < p.group_out; first += panel) {
     int64_t left = p.group_out - first, width = p.columns - first < panel ? p.columns - first : panel, count = left < width ? left : width;
@@ -91,6 +91,16 @@ static inline oct_conv_f32_unit oct_conv_f32_unit_at(const oct_conv_f32_plan *p,
   u.column = (which - u.group * p->panels) * panel;
   u.pixel_end = block + 1 < p->blocks ? u.pixel + OCT_CONV_F32_BLOCK : p->pixels;
   return u;
+}
+
+/* Unit `index` and those of [index, end) that follow it in its panel as one; returns the first one that does not. */
+static inline size_t oct_conv_f32_unit_join(const oct_conv_f32_plan *p, int groups, int panel, size_t index, size_t end,
+                                            oct_conv_f32_unit *unit) {
+  size_t blocks = (size_t)p->blocks, last = p->panel_major || p->panels * groups == 1 ? (index / blocks + 1) * blocks : index + 1;
+  if (last > end) last = end;
+  *unit = oct_conv_f32_unit_at(p, groups, panel, index);
+  if (last - index > 1) unit->pixel_end = oct_conv_f32_unit_at(p, groups, panel, last - 1).pixel_end;
+  return last;
 }
 
 /* Walks output pixels in row-major order and keeps the pointers of the current one. */

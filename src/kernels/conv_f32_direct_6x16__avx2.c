@@ -25,11 +25,12 @@
 #include "kernels/conv_f32_direct_tile.h"
 
 TILES_6(2, 1)
+FIRST_TILES_6(2)
 TILES_3(2, 2)
 TILES_6(1, 1)
 TILES_3(1, 4)
 
-static const tile_set wide = {.columns = 2, .chains = 1, .height = 6, .run = {TILE_NAMES_6(2, 1)}};
+static const tile_set wide = {.columns = 2, .chains = 1, .height = 6, .run = {TILE_NAMES_6(2, 1)}, .first = {FIRST_TILE_NAMES_6(2)}};
 static const tile_set wide_chains = {.columns = 2, .chains = 2, .height = 3, .run = {TILE_NAMES_3(2, 2)}};
 static const tile_set narrow = {.columns = 1, .chains = 1, .height = 6, .run = {TILE_NAMES_6(1, 1)}};
 static const tile_set narrow_chains = {.columns = 1, .chains = 4, .height = 3, .run = {TILE_NAMES_3(1, 4)}};
@@ -61,11 +62,12 @@ static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *w
   (void)workspace;
   const oct_conv_f32_plan plan = oct_conv_f32_plan_make(&args->shape, LANES, PANEL);
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  for (size_t i = begin; i < end; i++) {
-    oct_conv_f32_unit unit = oct_conv_f32_unit_at(&plan, args->shape.groups, PANEL, i);
+  for (size_t i = begin, next; i < end; i = next) {
+    oct_conv_f32_unit unit;
+    next = oct_conv_f32_unit_join(&plan, args->shape.groups, PANEL, i, end, &unit);
     int64_t width = plan.group_out - unit.column < PANEL ? plan.group_out - unit.column : PANEL, columns = (width + LANES - 1) / LANES;
     M mask = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(width - (columns - 1) * LANES)), lane);
-    run_unit(args, &plan, &unit, choose_tiles(columns, &plan), mask);
+    run_unit(args, &plan, &unit, choose_tiles(columns, &plan), mask, i == begin);
   }
 }
 

@@ -1,4 +1,4 @@
-/* Direct float convolution and matrix product, AVX-512: tiles of 6 pixels x 64 channels, and 6 x 48, 6 x 32, 6 or 12 x 16 for
+/* Direct float convolution and matrix product, AVX-512: tiles of 6 pixels x 64 channels, and 8 x 48, 12 x 32, 6 or 12 x 16 for
  * what a layer's last panel needs. Packing and units: conv_f32_direct.h; the micro kernel: conv_f32_direct_tile.h.
  *
  * Products are fused into the accumulators (one rounding per product); the result stays within
@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: MIT */
 #include <immintrin.h>
 
-#include "kernels/kernels.h"
+#include "kernels/conv_f32_pack__avx512.h"
 
 #define LANES 16
 #define PANEL 64
@@ -26,17 +26,16 @@
 #include "kernels/conv_f32_direct_tile.h"
 
 TILES_6(4, 1)
-TILES_6(3, 1)
-TILES_6(2, 1)
-TILES_6(2, 2)
+FIRST_TILES_6(4)
+TILES_8(3, 1)
+TILES_12(2, 1)
 TILES_12(1, 1)
 TILES_6(1, 4)
 
 static const tile_set tiles[] = {
-    {.columns = 4, .chains = 1, .height = 6, .run = {TILE_NAMES_6(4, 1)}},
-    {.columns = 3, .chains = 1, .height = 6, .run = {TILE_NAMES_6(3, 1)}},
-    {.columns = 2, .chains = 2, .height = 6, .run = {TILE_NAMES_6(2, 2)}},
-    {.columns = 2, .chains = 1, .height = 6, .run = {TILE_NAMES_6(2, 1)}},
+    {.columns = 4, .chains = 1, .height = 6, .run = {TILE_NAMES_6(4, 1)}, .first = {FIRST_TILE_NAMES_6(4)}},
+    {.columns = 3, .chains = 1, .height = 8, .run = {TILE_NAMES_8(3, 1)}},
+    {.columns = 2, .chains = 1, .height = 12, .run = {TILE_NAMES_12(2, 1)}},
     {.columns = 1, .chains = 4, .height = 6, .run = {TILE_NAMES_6(1, 4)}},
     {.columns = 1, .chains = 1, .height = 12, .run = {TILE_NAMES_12(1, 1)}},
 };
@@ -60,7 +59,8 @@ static void pack(const oct_conv_shape *shape, const float *weights, void *packed
 }
 
 static void pack_matrix(const oct_conv_shape *shape, const float *w, ptrdiff_t k_stride, ptrdiff_t n_stride, float scale, void *packed) {
-  oct_conv_f32_pack_matrix(shape, LANES, PANEL, w, k_stride, n_stride, scale, (float *)packed);
+  if (!oct_conv_f32_pack_matrix_avx512(shape, PANEL, w, k_stride, n_stride, scale, (float *)packed))
+    oct_conv_f32_pack_matrix(shape, LANES, PANEL, w, k_stride, n_stride, scale, (float *)packed);
 }
 
 static size_t units(const oct_conv_shape *shape) { return oct_conv_f32_units(shape, LANES, PANEL); }
@@ -68,11 +68,12 @@ static size_t units(const oct_conv_shape *shape) { return oct_conv_f32_units(sha
 static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *workspace) {
   (void)workspace;
   const oct_conv_f32_plan plan = oct_conv_f32_plan_make(&args->shape, LANES, PANEL);
-  for (size_t i = begin; i < end; i++) {
-    oct_conv_f32_unit unit = oct_conv_f32_unit_at(&plan, args->shape.groups, PANEL, i);
+  for (size_t i = begin, next; i < end; i = next) {
+    oct_conv_f32_unit unit;
+    next = oct_conv_f32_unit_join(&plan, args->shape.groups, PANEL, i, end, &unit);
     int64_t width = plan.group_out - unit.column < PANEL ? plan.group_out - unit.column : PANEL, columns = (width + LANES - 1) / LANES;
     M mask = (M)(0xffffu >> (columns * LANES - width));
-    run_unit(args, &plan, &unit, choose_tiles(columns, plan.group_in), mask);
+    run_unit(args, &plan, &unit, choose_tiles(columns, plan.group_in), mask, i == begin);
   }
 }
 

@@ -47,7 +47,7 @@ static inline oct_winograd_f32_plan oct_winograd_f32_plan_make(const oct_conv_sh
   p.chunks = (s->channels + lanes - 1) / lanes;
   p.columns = (s->out_channels + lanes - 1) / lanes * lanes;
   p.panels = (s->out_channels + panel - 1) / panel;
-  int64_t most = cached_floats / (OCT_WINOGRAD_F32_POSITIONS * p.chunks * lanes);
+  int64_t most = cached_floats / (OCT_WINOGRAD_F32_POSITIONS * (p.chunks * lanes + panel));
   most = most < 12 ? 12 : most > 64 ? 64 : most;
   p.blocks = (p.class_end[3] + most - 1) / most;
   p.block_tiles = (p.class_end[3] + p.blocks - 1) / p.blocks;
@@ -117,8 +117,8 @@ static inline const char *oct_winograd_f32_refusal(const oct_conv_shape *s) {
   return NULL;
 }
 
-/* Transformed weights are four times as many, and each block of tiles reads them all: from the second-level cache (`most` bytes) that
- * is cheap, from further away they want many tiles. */
+/* Transformed weights are four times as many, and each block of tiles reads them all: up to `most` bytes come in time, beyond that they
+ * want many tiles. */
 static inline bool oct_winograd_f32_is_heavy(const oct_conv_shape *s, int64_t bytes_per_tile, int64_t most) {
   int64_t tiles = s->batch * ((s->out_h + 3) / 4) * ((s->out_w + 3) / 4);
   int64_t bytes = OCT_WINOGRAD_F32_POSITIONS * (int64_t)sizeof(float) * s->channels * s->out_channels;

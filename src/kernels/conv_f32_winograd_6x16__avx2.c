@@ -8,6 +8,8 @@
 #define PANEL 16
 #define STORED 36
 #define SCRATCH 0
+#define LEAD(position) (position)
+#define FETCHING 2
 #define BYTES_PER_TILE 655360 /* above this, direct sums are faster */
 #define MOST_BYTES INT64_MAX
 #define CACHED_FLOATS (160 * 1024)

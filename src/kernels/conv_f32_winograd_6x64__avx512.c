@@ -10,9 +10,11 @@
 #define PANEL 64
 #define STORED 36
 #define SCRATCH 0
+#define LEAD(position) (position)
+#define FETCHING 3
 #define BYTES_PER_TILE 65536 /* above these, transforming the weights in registers is faster */
-#define MOST_BYTES (1024 * 1024)
-#define CACHED_FLOATS (32 * 1024)
+#define MOST_BYTES (2560 * 1024)
+#define CACHED_FLOATS (184 * 1024)
 
 #include "kernels/conv_f32_winograd_tile.h"
 #include "kernels/conv_f32_winograd_products_tile.h"

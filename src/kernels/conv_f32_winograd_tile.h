@@ -1,8 +1,8 @@
 /* The float Winograd convolution, written once for every vector width: transforms of input and output, the epilogue, units.
  * The including file defines the vector type V, its LANES, the mask type M, the V_... operations, lane_mask(), PANEL (output
- * channels worked on together), CACHED_FLOATS (transformed input that stays in the second-level cache), STORED (floats per
- * filter and channel in the packed weights: 36 or 9), SCRATCH (floats of workspace per channel that multiply() wants) and
- * multiply(), the products of one panel.
+ * channels worked on together), CACHED_FLOATS (transformed input and products of a block that stay in the second-level cache), STORED
+ * (floats per filter and channel in the packed weights: 36 or 9), SCRATCH (floats of workspace that multiply() wants), LEAD (floats of
+ * weights that it reads before what it fetches itself can have arrived) and multiply(), the products of one panel.
  *
  * A unit is one panel of one block of tiles; a call that gets several units of a block transforms its input once. In the
  * workspace lie the transformed input [vector of channels][tile][position][lane], with zeros at the positions that a tile does
@@ -42,15 +42,15 @@ static inline __attribute__((always_inline)) six input_line(const bool four, V d
 }
 
 #define INPUT(i, j) masked ? V_LOAD_MASK(mask, in + i * row + j * pixel) : V_LOAD(in + i * row + j * pixel)
-#define INPUT_COLUMN(j)                                                                                                  \
-  six c##j = {V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO()};                                              \
-  if (wide || j < 5)                                                                                                     \
+#define INPUT_COLUMN(j)                                                    \
+  six c##j = {V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO()}; \
+  if (wide || j < 5)                                                       \
     c##j = input_line(tall, INPUT(0, j), INPUT(1, j), INPUT(2, j), INPUT(3, j), INPUT(4, j), tall ? INPUT(5, j) : V_ZERO());
-#define INPUT_ROW(i)                                                                 \
-  if (tall || i != 4) {                                                              \
-    six r = input_line(wide, c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i);  \
-    float *to = out + i * 6 * LANES;                                                 \
-    V_STORE(to, r.p0), V_STORE(to + LANES, r.p1), V_STORE(to + 2 * LANES, r.p2);     \
+#define INPUT_ROW(i)                                                                             \
+  if (tall || i != 4) {                                                                          \
+    six r = input_line(wide, c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i);              \
+    float *to = out + i * 6 * LANES;                                                             \
+    V_STORE(to, r.p0), V_STORE(to + LANES, r.p1), V_STORE(to + 2 * LANES, r.p2);                 \
     V_STORE(to + 3 * LANES, r.p3), V_STORE(to + 4 * LANES, r.p4), V_STORE(to + 5 * LANES, r.p5); \
   }
 
@@ -58,8 +58,10 @@ static inline __attribute__((always_inline)) six input_line(const bool four, V d
 static inline __attribute__((always_inline)) void input_tile(const bool tall, const bool wide, const bool masked, const float *in,
                                                              ptrdiff_t row, ptrdiff_t pixel, M mask, float *out) {
   (void)mask;
-  INPUT_COLUMN(0) INPUT_COLUMN(1) INPUT_COLUMN(2) INPUT_COLUMN(3) INPUT_COLUMN(4) INPUT_COLUMN(5)
-  INPUT_ROW(0) INPUT_ROW(1) INPUT_ROW(2) INPUT_ROW(3) INPUT_ROW(4) INPUT_ROW(5)
+  INPUT_COLUMN(0)
+  INPUT_COLUMN(1)
+  INPUT_COLUMN(2) INPUT_COLUMN(3) INPUT_COLUMN(4) INPUT_COLUMN(5) INPUT_ROW(0) INPUT_ROW(1) INPUT_ROW(2) INPUT_ROW(3) INPUT_ROW(4)
+      INPUT_ROW(5)
 }
 
 typedef struct input_args {
@@ -75,8 +77,7 @@ static inline __attribute__((always_inline)) void input_channels(const bool tall
   const float *in = a->in;
   float *out = a->out;
   int64_t left = a->channels;
-  for (; left >= LANES; left -= LANES, in += LANES, out += a->chunk_step)
-    input_tile(tall, wide, false, in, a->row, a->pixel, whole, out);
+  for (; left >= LANES; left -= LANES, in += LANES, out += a->chunk_step) input_tile(tall, wide, false, in, a->row, a->pixel, whole, out);
   if (left) input_tile(tall, wide, true, in, a->row, a->pixel, lane_mask(left), out);
 }
 
@@ -146,16 +147,16 @@ static inline __attribute__((always_inline)) void output_pixel(const output_args
 }
 
 #define PRODUCT(i, j) V_LOAD(m + (i * 6 + j) * a->step)
-#define OUTPUT_COLUMN(j)                                                                                                     \
-  six c##j = {V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO()};                                                  \
-  if (wide || j != 4)                                                                                                        \
+#define OUTPUT_COLUMN(j)                                                   \
+  six c##j = {V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO()}; \
+  if (wide || j != 4)                                                      \
     c##j = output_line(tall, PRODUCT(0, j), PRODUCT(1, j), PRODUCT(2, j), PRODUCT(3, j), tall ? PRODUCT(4, j) : V_ZERO(), PRODUCT(5, j));
-#define OUTPUT_ROW(i)                                                                     \
-  if (tall || i < 3) {                                                                    \
-    six r = output_line(wide, c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i);      \
+#define OUTPUT_ROW(i)                                                                       \
+  if (tall || i < 3) {                                                                      \
+    six r = output_line(wide, c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i);        \
     output_pixel(a, c, i, 0, last, mask, r.p0), output_pixel(a, c, i, 1, last, mask, r.p1); \
-    output_pixel(a, c, i, 2, last, mask, r.p2);                                           \
-    if (wide) output_pixel(a, c, i, 3, last, mask, r.p3);                                 \
+    output_pixel(a, c, i, 2, last, mask, r.p2);                                             \
+    if (wide) output_pixel(a, c, i, 3, last, mask, r.p3);                                   \
   }
 
 static inline __attribute__((always_inline)) void output_tile(const bool tall, const bool wide, const output_args *a) {
@@ -163,8 +164,9 @@ static inline __attribute__((always_inline)) void output_tile(const bool tall, c
     const float *m = a->products + c;
     const bool last = a->channels - c < LANES;
     const M mask = lane_mask(last ? a->channels - c : LANES);
-    OUTPUT_COLUMN(0) OUTPUT_COLUMN(1) OUTPUT_COLUMN(2) OUTPUT_COLUMN(3) OUTPUT_COLUMN(4) OUTPUT_COLUMN(5)
-    OUTPUT_ROW(0) OUTPUT_ROW(1) OUTPUT_ROW(2) OUTPUT_ROW(3)
+    OUTPUT_COLUMN(0)
+    OUTPUT_COLUMN(1)
+    OUTPUT_COLUMN(2) OUTPUT_COLUMN(3) OUTPUT_COLUMN(4) OUTPUT_COLUMN(5) OUTPUT_ROW(0) OUTPUT_ROW(1) OUTPUT_ROW(2) OUTPUT_ROW(3)
   }
 }
 
@@ -213,12 +215,17 @@ static void pack(const oct_conv_shape *s, const float *weights, void *packed) {
 
 static size_t workspace_bytes(const oct_conv_shape *s) {
   oct_winograd_f32_plan p = plan_of(s);
-  return ((size_t)p.block_tiles * POSITIONS * ((size_t)p.chunks * LANES + PANEL) + (size_t)s->channels * SCRATCH) * sizeof(float);
+  return ((size_t)p.block_tiles * POSITIONS * ((size_t)p.chunks * LANES + PANEL) + SCRATCH) * sizeof(float);
 }
 
 static size_t units(const oct_conv_shape *s) {
   oct_winograd_f32_plan p = plan_of(s);
   return (size_t)(p.blocks * p.panels);
+}
+
+/* Weights are far away when a layer starts: the first ones come while the input is transformed. */
+static void fetch_first(const float *weights, int64_t floats) {
+  for (int64_t i = 0; i < floats; i += 64 / (int64_t)sizeof(float)) __builtin_prefetch(weights + i, 0, 2);
 }
 
 static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *workspace) {
@@ -231,12 +238,14 @@ static void run(const oct_conv_f32_args *args, size_t begin, size_t end, void *w
   for (size_t unit = begin; unit < end; unit++) {
     int64_t block = (int64_t)unit / p.panels, channel = ((int64_t)unit - block * p.panels) * PANEL,
             width = p.columns - channel < PANEL ? p.columns - channel : PANEL;
+    const float *weights = (const float *)args->packed + channel * s->channels * STORED;
     if (block != present) {
+      fetch_first(weights, LEAD(s->channels * width));
       b = oct_winograd_f32_block_at(&p, block);
       transform_input(args, &p, &b, values);
       present = block;
     }
-    multiply(&b, s->channels, width, (const float *)args->packed + channel * s->channels * STORED, values, products, scratch);
+    multiply(&b, s->channels, width, weights, values, products, scratch);
     transform_output(args, &p, &b, channel, width, products);
   }
 }

@@ -42,7 +42,7 @@ static void block(const oct_conv_i8_args *a, const ptrdiff_t *offsets, int taps,
   const int8_t *w = (const int8_t *)a->packed + channel * taps;
   int count = (int)oct_min_i64(64, a->shape.channels - channel);
   const oct_quarters bias = oct_quarters_load(a->epilogue.bias ? a->epilogue.bias + channel : NULL);
-  const oct_quarters_epilogue e = oct_quarters_epilogue_of(a, channel, count);
+  const oct_quarters_epilogue e = oct_quarters_epilogue_of(a, channel, count, 1);
   int32_t acc[ROWS * 64] __attribute__((aligned(64)));
   oct_direct_cursor cursor = oct_direct_cursor_at(a, first, channel, channel);
   oct_direct_rows rows;
@@ -50,10 +50,10 @@ static void block(const oct_conv_i8_args *a, const ptrdiff_t *offsets, int taps,
     oct_direct_cursor_take(&cursor, (int)oct_min_i64(ROWS, last - p), &rows);
     for (int r = 0; r < rows.count; r++) {
       oct_quarters c = pixel(rows.in[r], offsets, taps, w, bias);
-      if (e.plain) oct_quarters_store_plain(rows.out[r], c, &e);
+      if (e.kind != OCT_QUARTERS_DETOUR) _mm512_mask_storeu_epi8(rows.out[r], e.mask, oct_quarters_bytes(c, &e));
       else oct_quarters_store_acc(acc + 64 * r, c);
     }
-    if (!e.plain) oct_epilogue_i8_avx512(a, &rows, channel, count, acc, 64);
+    if (e.kind == OCT_QUARTERS_DETOUR) oct_epilogue_i8_avx512(a, &rows, channel, count, acc, 64);
   }
 }
 

@@ -23,6 +23,7 @@
 /* Where a pixel's segments begin, counted from its first byte. */
 typedef struct oct_direct_walk {
   int64_t segments, bytes; /* bytes: of one segment, padded to steps */
+  const char *next;        /* weights to be used soon: a tile may fetch a line of them with each step */
   ptrdiff_t offsets[OCT_DIRECT_SEGMENTS];
 } oct_direct_walk;
 
@@ -249,15 +250,23 @@ static inline void oct_direct_cursor_take(oct_direct_cursor *c, int count, oct_d
   }
 }
 
-/* One panel over the output pixels [first, last); walk NULL: there is none.
+/* What a panel's tiles fetch: a line per step and tile until the panel after it is complete (weights of a network are too many for the
+ * nearer caches, so that they come from far away each time); then nothing new. */
+static inline const char *oct_direct_next(const oct_direct_walk *walk, const char *after, const int8_t *weights, int width, int64_t tile) {
+  int64_t steps = walk->segments * walk->bytes / 4;
+  return after && tile * 16 < width ? after + tile * steps * 64 : (const char *)weights;
+}
+
+/* One panel over the output pixels [first, last), `after` being the weights that follow; walk NULL: there is none.
  * Tiles have equal heights, as far as possible, so that none is a thin rest. */
 static inline void oct_direct_run_panel(const oct_conv_i8_args *a, const oct_direct_isa *isa, const oct_direct_plan *p,
-                                        const oct_direct_walk *walk, int64_t panel, int64_t first, int64_t last) {
+                                        oct_direct_walk *walk, int64_t panel, int64_t first, int64_t last) {
   int64_t group = oct_quotient(panel, p->panels_per_group), o = (panel - group * p->panels_per_group) * isa->widest,
           channel = group * p->group_out + o;
   int width = oct_direct_width(isa, p, o), count = (int)oct_min_i64(width, p->group_out - o);
   const int8_t *weights = (const int8_t *)a->packed + group * p->group_bytes + o * p->channel_bytes;
   const oct_direct_tile *tile = isa->tiles[width / isa->quantum - 1];
+  const char *after = panel + 1 < p->panels ? (const char *)weights + width * p->channel_bytes : NULL;
   int32_t bias[OCT_DIRECT_WIDTH] __attribute__((aligned(64)));
   for (int i = 0; i < width; i++) bias[i] = a->epilogue.bias && i < count ? a->epilogue.bias[channel + i] : 0;
   int32_t acc[OCT_DIRECT_ACC * OCT_DIRECT_TILES] __attribute__((aligned(64)));
@@ -266,13 +275,14 @@ static inline void oct_direct_run_panel(const oct_conv_i8_args *a, const oct_dir
   int64_t tiles = oct_quotient(last - first + tile->rows - 1, tile->rows);
   int height = (int)oct_quotient(last - first, tiles);
   int64_t taller = last - first - height * tiles;
-  int64_t between = width <= 32 ? OCT_DIRECT_TILES : 1;
+  int64_t fetched = 0, between = width <= 32 ? OCT_DIRECT_TILES : 1;
   for (int64_t t = 0; t < tiles; t += between) {
     int64_t together = oct_min_i64(between, tiles - t), tall = taller - t < 0 ? 0 : oct_min_i64(taller - t, together);
     oct_direct_cursor_take(&cursor, (int)(height * together + tall), &rows);
     if (!walk) oct_direct_tile_apart(a, p, isa->pairs, width, &rows, weights, bias, acc);
     for (int row = 0; walk && row < rows.count; tall--) {
       int take = height + (tall > 0);
+      walk->next = oct_direct_next(walk, after, weights, width, fetched++);
       tile->by_rows[take](walk, rows.in + row, weights, bias, acc + row * width);
       row += take;
     }

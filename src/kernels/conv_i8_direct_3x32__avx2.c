@@ -14,9 +14,9 @@ static inline __m256i broadcast4(const uint8_t *p) {
 }
 static inline __m256i multiply_add(__m256i acc, __m256i x, const int8_t *w) { return _mm256_add_epi32(acc, _mm256_madd_epi16(x, load(w))); }
 
-/* Hides that a pointer is the same for every row: weights stay memory operands, since registers are few. */
+/* Hides that a pointer is the same for every row: weights stay memory operands, since registers are few. (Volatile: equal ones would be merged.) */
 static inline const int8_t *opaque(const int8_t *p) {
-  __asm__("" : "+r"(p));
+  __asm__ volatile("" : "+r"(p));
   return p;
 }
 

@@ -31,8 +31,11 @@ static inline __attribute__((always_inline)) void tile(const int rows, const oct
                                                        const int8_t *w, const int32_t *bias, int32_t *acc) {
   const __m512i b0 = _mm512_load_si512(bias), b1 = _mm512_load_si512(bias + 16), b2 = _mm512_load_si512(bias + 32),
                 b3 = _mm512_load_si512(bias + 48);
+  const char *next = walk->next;
   EACH_ROW(DECLARE)
   OCT_DIRECT_WALK(WIDTH, {
+    _mm_prefetch(next, _MM_HINT_T1);
+    next += 64;
     const __m512i w0 = _mm512_loadu_si512(w);
     const __m512i w1 = _mm512_loadu_si512(w + 64);
     const __m512i w2 = _mm512_loadu_si512(w + 128);

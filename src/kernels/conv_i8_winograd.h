@@ -173,7 +173,7 @@ static inline const char *oct_winograd_reject(const oct_conv_shape *s) {
 /* Sizes for which a row is the fastest, as measured. */
 typedef struct oct_winograd_worth {
   int64_t channels, out_channels, both, tiles; /* at least; both: channels * out_channels */
-  int64_t most;                                /* channels * out_channels at most; 0: any */
+  int64_t most;                                /* channels * out_channels at most, per tile; 0: any */
 } oct_winograd_worth;
 
 static inline const char *oct_winograd_reject_sizes(const oct_conv_shape *s, const oct_winograd_worth *worth) {
@@ -184,8 +184,9 @@ static inline const char *oct_winograd_reject_sizes(const oct_conv_shape *s, con
   oct_winograd_split(s->out_w, &fours, &across);
   if (s->channels < worth->channels || s->out_channels < worth->out_channels || both < worth->both)
     return "direct convolution is faster for so few channels";
-  if (s->batch * down * across < worth->tiles) return "direct convolution is faster for so few pixels";
-  return worth->most && both > worth->most ? "fetching so many transformed weights would take longer than multiplying" : NULL;
+  int64_t tiles = s->batch * down * across;
+  if (tiles < worth->tiles) return "direct convolution is faster for so few pixels";
+  return worth->most && both > worth->most * tiles ? "fetching so many transformed weights would take longer than multiplying" : NULL;
 }
 
 /* With the zero point in the bias, y + bias lies between bias + 255 * (sum of negative weights) and bias + 255 * (sum of positive ones). */

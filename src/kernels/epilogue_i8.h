@@ -9,7 +9,9 @@
 static inline int32_t oct_wrap_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
 static inline int32_t oct_wrap_mul(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
 
-static inline size_t oct_epilogue_element(const oct_epilogue_i8 *e) { return e->out == OCT_EPILOGUE_U8 || e->out == OCT_EPILOGUE_ROUNDED ? 1 : 4; }
+static inline size_t oct_epilogue_element(const oct_epilogue_i8 *e) {
+  return e->out == OCT_EPILOGUE_U8 || e->out == OCT_EPILOGUE_ROUNDED ? 1 : 4;
+}
 
 /* One channel's constants, looked up once for many pixels. */
 typedef struct oct_epilogue_channel {

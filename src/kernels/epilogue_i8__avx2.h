@@ -124,11 +124,115 @@ static inline void oct_epilogue_s32_8_avx2(const oct_direct_rows *rows, int lane
                            _mm256_load_si256((const __m256i *)(acc + r * width + lane)));
 }
 
+/* table[q] for 32 bytes: a shuffle looks up one block of 16 entries and gives 0 where the index's top bit is set, which a saturating
+ * subtraction of 16 sets once its block is past; a block holds its entries XOR those of the block before, so that all blocks up to the right
+ * one add up to it. Two halves of the table, the second with the index's top bit turned. */
+typedef struct oct_table256 {
+  __m256i blocks[16];
+} oct_table256;
+
+static inline void oct_table256_make(oct_table256 *t, const uint8_t *table) {
+  for (int k = 0; k < 16; k++) {
+    __m128i entries = _mm_loadu_si128((const __m128i *)(const void *)(table + 16 * k));
+    if (k % 8) entries = _mm_xor_si128(entries, _mm_loadu_si128((const __m128i *)(const void *)(table + 16 * k - 16)));
+    t->blocks[k] = _mm256_broadcastsi128_si256(entries);
+  }
+}
+
+static inline __m256i oct_table256_look_up(const oct_table256 *t, __m256i lower) {
+  __m256i upper = _mm256_xor_si256(lower, _mm256_set1_epi8(-128)), q = _mm256_setzero_si256();
+  for (int k = 0; k < 8; k++) {
+    q = _mm256_xor_si256(q, _mm256_xor_si256(_mm256_shuffle_epi8(t->blocks[k], lower), _mm256_shuffle_epi8(t->blocks[k + 8], upper)));
+    lower = _mm256_subs_epi8(lower, _mm256_set1_epi8(16));
+    upper = _mm256_subs_epi8(upper, _mm256_set1_epi8(16));
+  }
+  return q;
+}
+
+/* Writes the first `count` bytes. */
+static inline void oct_store_bytes256(char *out, __m256i q, int count) {
+  if (count >= 32) {
+    _mm256_storeu_si256((__m256i *)(void *)out, q);
+    return;
+  }
+  char bytes[32];
+  _mm256_storeu_si256((__m256i *)(void *)bytes, q);
+  if (count & 16) memcpy(out, bytes, 16);
+  if (count & 8) memcpy(out + (count & 16), bytes + (count & 16), 8);
+  for (int i = count & 24; i < count; i++) out[i] = bytes[i];
+}
+
+/* What 16 or 32 channels of profile onnx need. The lower bound is applied to bytes, the upper one also to floats, which could not be rounded. */
+typedef struct oct_wide256 {
+  __m256 multiplier[4], high_real, residual_scale;
+  __m256i residual_zero, zero_point, low, high;
+} oct_wide256;
+
+static inline void oct_wide256_make(oct_wide256 *w, const oct_epilogue_i8 *e, int64_t channel, int count) {
+  for (int i = 0; i < 4; i++)
+    w->multiplier[i] = count > 8 * i ? _mm256_maskload_ps(e->multiplier + channel + 8 * i, oct_mask8(count - 8 * i)) : _mm256_setzero_ps();
+  w->high_real = _mm256_set1_ps((float)(e->high - e->zero_point)), w->residual_scale = _mm256_set1_ps(e->residual_scale);
+  w->residual_zero = _mm256_set1_epi32(e->residual_zero_point), w->zero_point = _mm256_set1_epi16((short)e->zero_point);
+  w->low = _mm256_set1_epi8((char)e->low), w->high = _mm256_set1_epi8((char)e->high);
+}
+
+/* Channels 8 * i to 8 * i + 7 rounded, without the zero point. */
+static inline __attribute__((always_inline)) __m256i oct_wide256_round(const oct_wide256 *w, int i, const int32_t *acc,
+                                                                       const char *residual) {
+  __m256 t = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_load_si256((const __m256i *)(const void *)(acc + 8 * i))), w->multiplier[i]);
+  if (residual) {
+    __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(residual + 8 * i)));
+    t = _mm256_add_ps(t, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(x, w->residual_zero)), w->residual_scale));
+  }
+  return _mm256_cvtps_epi32(_mm256_min_ps(w->high_real, t));
+}
+
+/* 32 channels (`vectors` 4) or 16 (2, in the lower half). */
+static inline __attribute__((always_inline)) __m256i oct_wide256_bytes(const oct_wide256 *w, int vectors, const int32_t *acc,
+                                                                       const char *residual) {
+  __m256i a = _mm256_packs_epi32(oct_wide256_round(w, 0, acc, residual), oct_wide256_round(w, 1, acc, residual)), b = a;
+  if (vectors > 2) b = _mm256_packs_epi32(oct_wide256_round(w, 2, acc, residual), oct_wide256_round(w, 3, acc, residual));
+  __m256i q = _mm256_packus_epi16(_mm256_adds_epi16(a, w->zero_point), _mm256_adds_epi16(b, w->zero_point));
+  q = _mm256_permutevar8x32_epi32(q, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  return _mm256_min_epu8(w->high, _mm256_max_epu8(w->low, q));
+}
+
+static inline __attribute__((always_inline)) void oct_epilogue_wide_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows,
+                                                                         int64_t channel, int lane, int count, const int32_t *acc,
+                                                                         int width, int vectors, bool residual, bool table) {
+  oct_wide256 w;
+  oct_table256 t;
+  oct_wide256_make(&w, &args->epilogue, channel + lane, count);
+  if (table) oct_table256_make(&t, args->epilogue.table);
+  for (int r = 0; r < rows->count; r++) {
+    __m256i q = oct_wide256_bytes(&w, vectors, acc + r * width + lane, residual ? rows->residual[r] + lane : NULL);
+    if (table) q = oct_table256_look_up(&t, q);
+    oct_store_bytes256(rows->out[r] + lane, q, count);
+  }
+}
+
+/* Profile onnx: as many channels as 32 and 16 at a time hold; returns how many lanes are done. */
+static inline int oct_epilogue_u8_wide_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int count,
+                                            const int32_t *acc, int width) {
+  const bool residual = args->residual.data != NULL, table = args->epilogue.table != NULL;
+  int lane = 0;
+  while (width - lane >= 16 && count - lane > 8) {
+    const int vectors = width - lane >= 32 && count - lane > 16 ? 4 : 2, left = (int)oct_min_i64(count - lane, 8 * vectors);
+    if (vectors == 2) oct_epilogue_wide_avx2(args, rows, channel, lane, left, acc, width, 2, residual, table);
+    else if (!residual && !table) oct_epilogue_wide_avx2(args, rows, channel, lane, left, acc, width, 4, false, false);
+    else oct_epilogue_wide_avx2(args, rows, channel, lane, left, acc, width, 4, residual, table);
+    lane += 8 * vectors;
+  }
+  return lane;
+}
+
 /* An oct_direct_epilogue_fn. acc is aligned to 32 bytes, width is a multiple of 8. */
 static inline void oct_epilogue_i8_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int count,
                                         const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
-  for (int lane = 0; lane < count; lane += 8) {
+  int done = 0;
+  if (e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX) done = oct_epilogue_u8_wide_avx2(args, rows, channel, count, acc, width);
+  for (int lane = done; lane < count; lane += 8) {
     int left = count - lane < 8 ? count - lane : 8;
     if (e->out == OCT_EPILOGUE_U8) oct_epilogue_u8_8_avx2(args, rows, channel, lane, left, acc, width);
     else if (e->out != OCT_EPILOGUE_S32) oct_epilogue_f32_8_avx2(args, rows, channel, lane, left, acc, width);

@@ -13,8 +13,13 @@ static inline __mmask16 oct_mask16(int count) { return (__mmask16)(count >= 16 ?
 /* max and min keep their second operand when it is NaN or both are zero, as oct_clamp_f32() does. */
 static inline __m512 oct_clamp_ps512(__m512 x, __m512 low, __m512 high) { return _mm512_min_ps(high, _mm512_max_ps(low, x)); }
 
+/* How floats become bytes in profile onnx. Where no float can leave int32, what packing saturates anyway needs no clamp before it.
+ * CLAMP: any floats. SATURATE: see oct_finish512_of(). PLAIN: also zero point 0 and the whole range 0..255. */
+typedef enum oct_finish512 { OCT_FINISH_CLAMP, OCT_FINISH_SATURATE, OCT_FINISH_PLAIN } oct_finish512;
+
 typedef struct oct_quantize512 {
-  __m512 low, high;   /* less the zero point */
+  __m512 low, high; /* less the zero point */
+  __m512i low_bytes, high_bytes;
   __m512i zero_point; /* as 16 bits */
   __m512 residual_scale;
   __m512i residual_zero_point;
@@ -24,33 +29,47 @@ static inline oct_quantize512 oct_quantize512_of(const oct_epilogue_i8 *e) {
   return (oct_quantize512){
       .low = _mm512_set1_ps((float)(e->low - e->zero_point)),
       .high = _mm512_set1_ps((float)(e->high - e->zero_point)),
+      .low_bytes = _mm512_set1_epi8((char)e->low),
+      .high_bytes = _mm512_set1_epi8((char)e->high),
       .zero_point = _mm512_set1_epi16((short)e->zero_point),
       .residual_scale = _mm512_set1_ps(e->residual_scale),
       .residual_zero_point = _mm512_set1_epi32(e->residual_zero_point),
   };
 }
 
+/* |int32 * multiplier + residual| < 2^31 for multipliers of at most 1/2 and residuals below 2^29: `largest` holds every multiplier's bits,
+ * or the largest of some, as unsigned integers, which order floats by size and put negative ones and NaN last. */
+static inline oct_finish512 oct_finish512_of(const oct_epilogue_i8 *e, __m512i largest, bool residual) {
+  if (_mm512_cmpgt_epu32_mask(largest, _mm512_castps_si512(_mm512_set1_ps(0.5f)))) return OCT_FINISH_CLAMP;
+  if (residual && !(fabsf(e->residual_scale) <= 1048576.0f)) return OCT_FINISH_CLAMP;
+  return e->zero_point == 0 && e->low == 0 && e->high == 255 ? OCT_FINISH_PLAIN : OCT_FINISH_SATURATE;
+}
+
 /* Profile onnx, still without the zero point. `residual`: NULL, or 16 bytes (which lie within what may be read). */
 static inline __attribute__((always_inline)) __m512i oct_quantize_ps512(__m512i acc, __m512 multiplier, const char *residual,
-                                                                        const oct_quantize512 *q) {
+                                                                        const oct_quantize512 *q, oct_finish512 finish) {
   __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), multiplier);
   if (residual) {
     __m512i x = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)residual));
     t = _mm512_add_ps(t, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(x, q->residual_zero_point)), q->residual_scale));
   }
-  return _mm512_cvtps_epi32(oct_clamp_ps512(t, q->low, q->high));
+  return _mm512_cvtps_epi32(finish == OCT_FINISH_CLAMP ? oct_clamp_ps512(t, q->low, q->high) : t);
 }
 
 /* 4 x 16 values to bytes in the order in which 128-bit lanes are packed: lane l holds lanes l of a, b, c, d. */
-static inline __m512i oct_pack_lanes512(__m512i a, __m512i b, __m512i c, __m512i d, __m512i zero_point) {
-  return _mm512_packus_epi16(_mm512_add_epi16(_mm512_packs_epi32(a, b), zero_point),
-                             _mm512_add_epi16(_mm512_packs_epi32(c, d), zero_point));
+static inline __attribute__((always_inline)) __m512i oct_pack_lanes512(__m512i a, __m512i b, __m512i c, __m512i d, const oct_quantize512 *q,
+                                                                       oct_finish512 finish) {
+  __m512i ab = _mm512_packs_epi32(a, b), cd = _mm512_packs_epi32(c, d);
+  if (finish == OCT_FINISH_PLAIN) return _mm512_packus_epi16(ab, cd);
+  __m512i x = _mm512_packus_epi16(_mm512_adds_epi16(ab, q->zero_point), _mm512_adds_epi16(cd, q->zero_point));
+  return finish == OCT_FINISH_CLAMP ? x : _mm512_min_epu8(_mm512_max_epu8(x, q->low_bytes), q->high_bytes);
 }
 
 /* 4 x 16 values to bytes: lane l of the result is the l-th vector. */
-static inline __m512i oct_pack_vectors512(__m512i a, __m512i b, __m512i c, __m512i d, __m512i zero_point) {
+static inline __attribute__((always_inline)) __m512i oct_pack_vectors512(__m512i a, __m512i b, __m512i c, __m512i d,
+                                                                         const oct_quantize512 *q, oct_finish512 finish) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  return _mm512_permutexvar_epi32(order, oct_pack_lanes512(a, b, c, d, zero_point));
+  return _mm512_permutexvar_epi32(order, oct_pack_lanes512(a, b, c, d, q, finish));
 }
 
 /* table[q] for 32 words q in 0..255, in registers: 128 words of two entries each, the entry picked by the lowest bit. */
@@ -109,14 +128,14 @@ static inline void oct_store_u8_16(char *out, __m128i x, int count) {
   else _mm_mask_storeu_epi8(out, oct_mask16(count), x);
 }
 
-/* The functions below have `residual` and `table` constant wherever they are inlined. */
+/* The functions below have `residual`, `table` and `finish` constant wherever they are inlined. */
 #define OCT_QUANTIZED(at, multiplier, row, lane) \
-  oct_quantize_ps512(_mm512_load_si512(acc + (at)), multiplier, residual ? rows->residual[row] + (lane) : NULL, &q)
+  oct_quantize_ps512(_mm512_load_si512(acc + (at)), multiplier, residual ? rows->residual[row] + (lane) : NULL, &q, finish)
 
 /* One row of 33 to 64 channels at a time. */
 static inline __attribute__((always_inline)) void oct_epilogue_wide_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows,
                                                                            int64_t channel, int count, const int32_t *acc, int width,
-                                                                           bool residual, bool table) {
+                                                                           bool residual, bool table, oct_finish512 finish) {
   const oct_quantize512 q = oct_quantize512_of(e);
   const float *m = e->multiplier + channel;
   const __m512 m0 = _mm512_loadu_ps(m), m1 = _mm512_loadu_ps(m + 16), m2 = _mm512_maskz_loadu_ps(oct_mask16(count - 32), m + 32);
@@ -124,8 +143,7 @@ static inline __attribute__((always_inline)) void oct_epilogue_wide_avx512(const
   const __mmask64 mask = count == 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
   for (int r = 0; r < rows->count; r++, acc += width) {
     __m512i v3 = count > 48 ? OCT_QUANTIZED(48, m3, r, 48) : _mm512_setzero_si512();
-    __m512i x =
-        oct_pack_vectors512(OCT_QUANTIZED(0, m0, r, 0), OCT_QUANTIZED(16, m1, r, 16), OCT_QUANTIZED(32, m2, r, 32), v3, q.zero_point);
+    __m512i x = oct_pack_vectors512(OCT_QUANTIZED(0, m0, r, 0), OCT_QUANTIZED(16, m1, r, 16), OCT_QUANTIZED(32, m2, r, 32), v3, &q, finish);
     if (table) x = oct_table512(x, e->table);
     if (count == 64) _mm512_storeu_si512(rows->out[r], x);
     else _mm512_mask_storeu_epi8(rows->out[r], mask, x);
@@ -135,7 +153,7 @@ static inline __attribute__((always_inline)) void oct_epilogue_wide_avx512(const
 /* Two rows of 17 to 32 channels at a time. A row past the last repeats the last. */
 static inline __attribute__((always_inline)) void oct_epilogue_32_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows,
                                                                          int64_t channel, int count, const int32_t *acc, int width,
-                                                                         bool residual, bool table) {
+                                                                         bool residual, bool table, oct_finish512 finish) {
   const oct_quantize512 q = oct_quantize512_of(e);
   const __m512 m0 = _mm512_loadu_ps(e->multiplier + channel),
                m1 = _mm512_maskz_loadu_ps(oct_mask16(count - 16), e->multiplier + channel + 16);
@@ -143,7 +161,7 @@ static inline __attribute__((always_inline)) void oct_epilogue_32_avx512(const o
   for (int r = 0; r < rows->count; r += 2) {
     int n = r + 1 < rows->count ? r + 1 : r, at = r * width, next = n * width;
     __m512i x = oct_pack_vectors512(OCT_QUANTIZED(at, m0, r, 0), OCT_QUANTIZED(at + 16, m1, r, 16), OCT_QUANTIZED(next, m0, n, 0),
-                                    OCT_QUANTIZED(next + 16, m1, n, 16), q.zero_point);
+                                    OCT_QUANTIZED(next + 16, m1, n, 16), &q, finish);
     if (table) x = oct_table512(x, e->table);
     if (count == 32) {
       _mm256_storeu_si256((__m256i *)(void *)rows->out[r], _mm512_castsi512_si256(x));
@@ -158,13 +176,13 @@ static inline __attribute__((always_inline)) void oct_epilogue_32_avx512(const o
 /* Four rows of at most 16 channels at a time. */
 static inline __attribute__((always_inline)) void oct_epilogue_16_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows,
                                                                          int64_t channel, int count, const int32_t *acc, int width,
-                                                                         bool residual, bool table) {
+                                                                         bool residual, bool table, oct_finish512 finish) {
   const oct_quantize512 q = oct_quantize512_of(e);
   const __m512 m = _mm512_maskz_loadu_ps(oct_mask16(count), e->multiplier + channel);
   for (int r = 0; r < rows->count; r += 4) {
     int last = rows->count - 1, r1 = r + 1 < last ? r + 1 : last, r2 = r + 2 < last ? r + 2 : last, r3 = r + 3 < last ? r + 3 : last;
     __m512i x = oct_pack_vectors512(OCT_QUANTIZED(r * width, m, r, 0), OCT_QUANTIZED(r1 * width, m, r1, 0),
-                                    OCT_QUANTIZED(r2 * width, m, r2, 0), OCT_QUANTIZED(r3 * width, m, r3, 0), q.zero_point);
+                                    OCT_QUANTIZED(r2 * width, m, r2, 0), OCT_QUANTIZED(r3 * width, m, r3, 0), &q, finish);
     if (table) x = oct_table512(x, e->table);
     oct_store_u8_16(rows->out[r], _mm512_castsi512_si128(x), count);
     oct_store_u8_16(rows->out[r1], _mm512_extracti32x4_epi32(x, 1), count);
@@ -176,10 +194,10 @@ static inline __attribute__((always_inline)) void oct_epilogue_16_avx512(const o
 
 static inline __attribute__((always_inline)) void oct_epilogue_onnx_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows,
                                                                            int64_t channel, int count, const int32_t *acc, int width,
-                                                                           bool residual, bool table) {
-  if (count > 32) oct_epilogue_wide_avx512(e, rows, channel, count, acc, width, residual, table);
-  else if (count > 16) oct_epilogue_32_avx512(e, rows, channel, count, acc, width, residual, table);
-  else oct_epilogue_16_avx512(e, rows, channel, count, acc, width, residual, table);
+                                                                           bool residual, bool table, oct_finish512 finish) {
+  if (count > 32) oct_epilogue_wide_avx512(e, rows, channel, count, acc, width, residual, table, finish);
+  else if (count > 16) oct_epilogue_32_avx512(e, rows, channel, count, acc, width, residual, table, finish);
+  else oct_epilogue_16_avx512(e, rows, channel, count, acc, width, residual, table, finish);
 }
 
 static inline void oct_epilogue_tflite_16_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int lane,
@@ -201,7 +219,8 @@ typedef struct oct_rounded512 {
 
 static inline oct_rounded512 oct_rounded512_of(const oct_epilogue_i8 *e, int64_t channel, int count, int64_t scale) {
   const __mmask16 mask = count > 0 ? oct_mask16(count) : 0;
-  oct_rounded512 v = {.multiplier = _mm512_maskz_loadu_ps(mask, e->multiplier + channel), .bias = _mm512_setzero_ps(), .shift = _mm512_setzero_si512()};
+  oct_rounded512 v = {
+      .multiplier = _mm512_maskz_loadu_ps(mask, e->multiplier + channel), .bias = _mm512_setzero_ps(), .shift = _mm512_setzero_si512()};
   if (e->float_bias) v.bias = _mm512_maskz_loadu_ps(mask, e->float_bias + channel);
   if (!e->row_scale) return v;
   v.shift = _mm512_mullo_epi32(_mm512_set1_epi32(e->row_zero_point[scale]), _mm512_maskz_loadu_epi32(mask, e->weight_sum + channel));
@@ -209,30 +228,32 @@ static inline oct_rounded512 oct_rounded512_of(const oct_epilogue_i8 *e, int64_t
   return v;
 }
 
-static inline __attribute__((always_inline)) __m512i oct_rounded_ps512(const int32_t *acc, const oct_rounded512 *v, const oct_quantize512 *q) {
+static inline __attribute__((always_inline)) __m512i oct_rounded_ps512(const int32_t *acc, const oct_rounded512 *v,
+                                                                       const oct_quantize512 *q) {
   __m512i a = _mm512_sub_epi32(_mm512_load_si512(acc), v->shift);
   __m512 t = _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(a), v->multiplier), v->bias);
   return _mm512_cvtps_epi32(oct_clamp_ps512(t, q->low, q->high));
 }
 
 /* Up to 64 channels of the rows [first, last), which have one scale. */
-static inline void oct_epilogue_rounded_run_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int count, const int32_t *acc,
-                                                   int width, int first, int last, int64_t scale) {
+static inline void oct_epilogue_rounded_run_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int count,
+                                                   const int32_t *acc, int width, int first, int last, int64_t scale) {
   const oct_quantize512 q = oct_quantize512_of(e);
   const oct_rounded512 v0 = oct_rounded512_of(e, channel, count, scale), v1 = oct_rounded512_of(e, channel + 16, count - 16, scale);
-  const oct_rounded512 v2 = oct_rounded512_of(e, channel + 32, count - 32, scale), v3 = oct_rounded512_of(e, channel + 48, count - 48, scale);
+  const oct_rounded512 v2 = oct_rounded512_of(e, channel + 32, count - 32, scale),
+                       v3 = oct_rounded512_of(e, channel + 48, count - 48, scale);
   const __mmask64 mask = count == 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
   const __m512i none = _mm512_setzero_si512();
   for (int r = first; r < last; r++) {
     const int32_t *row = acc + r * width;
     __m512i x0 = oct_rounded_ps512(row, &v0, &q), x1 = count > 16 ? oct_rounded_ps512(row + 16, &v1, &q) : none;
     __m512i x2 = count > 32 ? oct_rounded_ps512(row + 32, &v2, &q) : none, x3 = count > 48 ? oct_rounded_ps512(row + 48, &v3, &q) : none;
-    _mm512_mask_storeu_epi8(rows->out[r], mask, oct_pack_vectors512(x0, x1, x2, x3, q.zero_point));
+    _mm512_mask_storeu_epi8(rows->out[r], mask, oct_pack_vectors512(x0, x1, x2, x3, &q, OCT_FINISH_CLAMP));
   }
 }
 
-static inline void oct_epilogue_rounded_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int count, const int32_t *acc,
-                                               int width) {
+static inline void oct_epilogue_rounded_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int count,
+                                               const int32_t *acc, int width) {
   int first = 0;
   while (first < rows->count) {
     int last = rows->count;
@@ -243,25 +264,79 @@ static inline void oct_epilogue_rounded_avx512(const oct_epilogue_i8 *e, const o
   }
 }
 
-static inline void oct_epilogue_f32_16_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane,
-                                              __mmask16 mask, const int32_t *acc, int width) {
+/* Constants of 16 channels for floats. */
+typedef struct oct_float512 {
+  __mmask16 mask;
+  __m512 multiplier, bias;
+  __m512i sums;
+  int lane;
+} oct_float512;
+
+static inline oct_float512 oct_float512_of(const oct_epilogue_i8 *e, int64_t channel, int lane, int count) {
+  const __mmask16 mask = count > 0 ? oct_mask16(count) : 0;
+  const int64_t at = channel + lane;
+  oct_float512 v = {.mask = mask,
+                    .multiplier = _mm512_maskz_loadu_ps(mask, e->multiplier + at),
+                    .bias = _mm512_setzero_ps(),
+                    .sums = _mm512_setzero_si512(),
+                    .lane = lane};
+  if (e->float_bias) v.bias = _mm512_maskz_loadu_ps(mask, e->float_bias + at);
+  if (e->row_scale) v.sums = _mm512_maskz_loadu_epi32(mask, e->weight_sum + at);
+  return v;
+}
+
+/* Scale and zero point of a row, and what follows the product; constant wherever this is inlined, but for the numbers. */
+typedef struct oct_float_row512 {
+  bool dynamic, bias, clamp;
+  __m512 scale, low, high;
+  __m512i zero_point;
+} oct_float_row512;
+
+static inline __attribute__((always_inline)) void oct_float_ps512(const int32_t *acc, const oct_float512 *v, const oct_float_row512 *row,
+                                                                  const char *residual, char *out) {
+  __m512i a = _mm512_load_si512(acc + v->lane);
+  if (row->dynamic) a = _mm512_sub_epi32(a, _mm512_mullo_epi32(row->zero_point, v->sums));
+  __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(a), row->dynamic ? _mm512_mul_ps(row->scale, v->multiplier) : v->multiplier);
+  if (row->bias) y = _mm512_add_ps(y, v->bias);
+  if (residual) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(v->mask, (const float *)(const void *)residual + v->lane));
+  if (row->clamp) y = oct_clamp_ps512(y, row->low, row->high);
+  _mm512_mask_storeu_ps((float *)(void *)out + v->lane, v->mask, y);
+}
+
+/* Up to 32 channels from `lane` on. */
+static inline __attribute__((always_inline)) void oct_epilogue_f32_run_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows,
+                                                                              int64_t channel, int lane, int count, const int32_t *acc,
+                                                                              int width, const bool dynamic, const bool clamp) {
   const oct_epilogue_i8 *e = &args->epilogue;
-  const __m512 multiplier = _mm512_maskz_loadu_ps(mask, e->multiplier + channel + lane), low = _mm512_set1_ps(e->float_low),
-               high = _mm512_set1_ps(e->float_high);
-  const __m512 bias = e->float_bias ? _mm512_maskz_loadu_ps(mask, e->float_bias + channel + lane) : _mm512_setzero_ps();
-  const __m512i sums = e->row_scale ? _mm512_maskz_loadu_epi32(mask, e->weight_sum + channel + lane) : _mm512_setzero_si512();
-  for (int r = 0; r < rows->count; r++) {
-    __m512i a = _mm512_load_si512(acc + r * width + lane);
-    __m512 scale = multiplier;
-    if (e->row_scale) {
+  const oct_float512 v0 = oct_float512_of(e, channel, lane, count), v1 = oct_float512_of(e, channel, lane + 16, count - 16);
+  oct_float_row512 row = {.dynamic = dynamic,
+                          .bias = e->float_bias != NULL,
+                          .clamp = clamp,
+                          .low = _mm512_set1_ps(e->float_low),
+                          .high = _mm512_set1_ps(e->float_high)};
+  for (int r = 0; r < rows->count; r++, acc += width) {
+    const char *residual = args->residual.data ? rows->residual[r] : NULL;
+    if (dynamic) {
       int64_t i = oct_quotient(rows->pixel + r, e->rows_per_scale);
-      a = _mm512_sub_epi32(a, _mm512_mullo_epi32(_mm512_set1_epi32(e->row_zero_point[i]), sums));
-      scale = _mm512_mul_ps(_mm512_set1_ps(e->row_scale[i]), multiplier);
+      row.scale = _mm512_set1_ps(e->row_scale[i]);
+      row.zero_point = _mm512_set1_epi32(e->row_zero_point[i]);
     }
-    __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(a), scale);
-    if (e->float_bias) y = _mm512_add_ps(y, bias);
-    if (args->residual.data) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, (const float *)rows->residual[r] + lane));
-    _mm512_mask_storeu_ps((float *)rows->out[r] + lane, mask, oct_clamp_ps512(y, low, high));
+    oct_float_ps512(acc, &v0, &row, residual, rows->out[r]);
+    if (count > 16) oct_float_ps512(acc, &v1, &row, residual, rows->out[r]);
+  }
+}
+
+static inline void oct_epilogue_f32_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int count,
+                                           const int32_t *acc, int width) {
+  const oct_epilogue_i8 *e = &args->epilogue;
+  const bool dynamic = e->row_scale != NULL,
+             clamp = e->float_low != -INFINITY || e->float_high != INFINITY; /* without bounds a clamp changes nothing */
+  for (int lane = 0; lane < count; lane += 32) {
+    int left = count - lane < 32 ? count - lane : 32;
+    if (dynamic && clamp) oct_epilogue_f32_run_avx512(args, rows, channel, lane, left, acc, width, true, true);
+    else if (dynamic) oct_epilogue_f32_run_avx512(args, rows, channel, lane, left, acc, width, true, false);
+    else if (clamp) oct_epilogue_f32_run_avx512(args, rows, channel, lane, left, acc, width, false, true);
+    else oct_epilogue_f32_run_avx512(args, rows, channel, lane, left, acc, width, false, false);
   }
 }
 
@@ -270,26 +345,58 @@ static inline void oct_epilogue_s32_16_avx512(const oct_direct_rows *rows, int l
     _mm512_mask_storeu_epi32((int32_t *)rows->out[r] + lane, mask, _mm512_load_si512(acc + r * width + lane));
 }
 
+/* The bits of the largest of `count` multipliers. */
+static inline __m512i oct_largest512(const float *multiplier, int count) {
+  __m512i largest = _mm512_maskz_loadu_epi32(oct_mask16(count), multiplier);
+  for (int i = 16; i < count; i += 16) largest = _mm512_max_epu32(largest, _mm512_maskz_loadu_epi32(oct_mask16(count - i), multiplier + i));
+  return largest;
+}
+
+/* Profile onnx. */
+static inline void oct_epilogue_u8_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int count,
+                                          const int32_t *acc, int width) {
+  const oct_epilogue_i8 *e = &args->epilogue;
+  const bool residual = args->residual.data != NULL;
+  if (e->table) {
+    if (residual) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, true, OCT_FINISH_CLAMP);
+    else oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, false, true, OCT_FINISH_CLAMP);
+    return;
+  }
+  switch (oct_finish512_of(e, oct_largest512(e->multiplier + channel, count), residual)) {
+    case OCT_FINISH_PLAIN:
+      if (residual) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, false, OCT_FINISH_PLAIN);
+      else oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, false, false, OCT_FINISH_PLAIN);
+      return;
+    case OCT_FINISH_SATURATE:
+      if (residual) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, false, OCT_FINISH_SATURATE);
+      else oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, false, false, OCT_FINISH_SATURATE);
+      return;
+    case OCT_FINISH_CLAMP:
+      if (residual) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, false, OCT_FINISH_CLAMP);
+      else oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, false, false, OCT_FINISH_CLAMP);
+      return;
+  }
+}
+
 /* An oct_direct_epilogue_fn. acc is aligned to 64 bytes, width is a multiple of 16. */
 static inline void oct_epilogue_i8_avx512(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int count,
                                           const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
-  const bool residual = args->residual.data != NULL, table = e->table != NULL;
   if (e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX) {
-    if (!residual && !table) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, false, false);
-    else if (!table) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, false);
-    else if (!residual) oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, false, true);
-    else oct_epilogue_onnx_avx512(e, rows, channel, count, acc, width, true, true);
+    oct_epilogue_u8_avx512(args, rows, channel, count, acc, width);
     return;
   }
   if (e->out == OCT_EPILOGUE_ROUNDED) {
     oct_epilogue_rounded_avx512(e, rows, channel, count, acc, width);
     return;
   }
+  if (e->out == OCT_EPILOGUE_F32) {
+    oct_epilogue_f32_avx512(args, rows, channel, count, acc, width);
+    return;
+  }
   for (int lane = 0; lane < count; lane += 16) {
     int left = count - lane < 16 ? count - lane : 16;
     if (e->out == OCT_EPILOGUE_U8) oct_epilogue_tflite_16_avx512(e, rows, channel, lane, left, acc, width);
-    else if (e->out == OCT_EPILOGUE_F32) oct_epilogue_f32_16_avx512(args, rows, channel, lane, oct_mask16(left), acc, width);
     else oct_epilogue_s32_16_avx512(rows, lane, oct_mask16(left), acc, width);
   }
 }

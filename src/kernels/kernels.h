@@ -68,30 +68,34 @@ typedef struct oct_epilogue_i8 {
 
 typedef struct oct_conv_i8_args {
   oct_conv_shape shape;
-  oct_view in;         /* u8 */
-  oct_view out;        /* u8, f32 or s32 */
-  oct_view residual;   /* u8 (out U8) or f32 (out F32); data NULL: none */
-  const void *packed;  /* from pack() */
+  oct_view in;        /* u8 */
+  oct_view out;       /* u8, f32 or s32 */
+  oct_view residual;  /* u8 (out U8) or f32 (out F32); data NULL: none */
+  const void *packed; /* from pack() */
   oct_epilogue_i8 epilogue;
 } oct_conv_i8_args;
 
 typedef struct oct_conv_i8_kernel {
   const char *name; /* conv_i8_<how>_<tile>__<isa> */
   oct_isa isa;
-  int preference; /* the highest accepted one wins */
+  int preference;                                     /* the highest accepted one wins */
   const char *(*reject)(const oct_conv_shape *shape); /* NULL when it accepts, else the reason in words */
   /* NULL, or, for a row that is exact only for some weights: like reject(), and asked after it. `weights` as for pack(), `bias` as in the
-   * epilogue (NULL: zeros). What it accepts must be exact for any input bytes. */
+   * epilogue (NULL: zeros). What it accepts must be exact for any input bytes. Rows that have it share one rule: the answer of one is taken
+   * for all. */
   const char *(*reject_weights)(const oct_conv_shape *shape, const int8_t *weights, const int32_t *bias);
   size_t (*packed_bytes)(const oct_conv_shape *shape);
   void (*pack)(const oct_conv_shape *shape, const int8_t *weights, void *packed); /* weights [out][channels/groups][kernel_h][kernel_w] */
-  size_t (*workspace_bytes)(const oct_conv_shape *shape); /* per worker, aligned to 64 bytes; NULL: none */
-  size_t (*units)(const oct_conv_shape *shape); /* independent pieces of work */
+  size_t (*workspace_bytes)(const oct_conv_shape *shape);                         /* per worker, aligned to 64 bytes; NULL: none */
+  size_t (*units)(const oct_conv_shape *shape);                                   /* independent pieces of work */
   void (*run)(const oct_conv_i8_args *args, size_t begin, size_t end, void *workspace); /* units [begin, end) */
 } oct_conv_i8_kernel;
 
 /* Set in an instruction-set mask given to oct_conv_f32_select(): rows flagged `approximate` are passed over. */
 #define OCT_EXACT_FLOAT (UINT32_C(1) << 31)
+
+/* Likewise: approximate rows whose packed weights are larger than the weights themselves are passed over. */
+#define OCT_FEW_BYTES (UINT32_C(1) << 30)
 
 /* Float: y = acc + bias[c]; y += residual; y = clamp(y, low, high). */
 typedef struct oct_conv_f32_args {
@@ -123,9 +127,9 @@ typedef struct oct_pool_args {
   oct_conv_shape shape; /* channels == out_channels == groups; no weights */
   oct_view in, out;
   /* average only */
-  bool include_pad;          /* divide by the whole window (clipped to the padded image: pad_bottom/right below) instead of the pixels inside */
+  bool include_pad; /* divide by the whole window (clipped to the padded image: pad_bottom/right below) instead of the pixels inside */
   int pad_bottom, pad_right;
-  float multiplier;          /* u8: input scale / output scale */
+  float multiplier;                                 /* u8: input scale / output scale */
   int32_t in_zero_point, out_zero_point, low, high; /* u8: q = requantize_onnx(float(sum(x - in_zp)) * (multiplier / float(count))) */
 } oct_pool_args;
 
@@ -136,11 +140,17 @@ typedef struct oct_vector_math {
   void (*sigmoid_f32)(size_t n, const float *x, float *y);
   void (*tanh_f32)(size_t n, const float *x, float *y);
   void (*erf_f32)(size_t n, const float *x, float *y);
-  void (*gelu_f32)(size_t n, const float *x, float *y); /* x / 2 * (1 + erf(x / sqrt 2)) */
+  void (*gelu_f32)(size_t n, const float *x, float *y);    /* x / 2 * (1 + erf(x / sqrt 2)) */
   void (*softmax_f32)(size_t n, const float *x, float *y); /* one row: e^(x - max) over its sum */
   /* One row: (x - mean) / sqrt(variance + epsilon) * scale + shift; shift NULL: 0 */
   void (*layer_norm_f32)(size_t n, const float *x, const float *scale, const float *shift, float epsilon, float *y);
+  /* softmax of many rows of n, one after the other: made for short ones. A row's result does not depend on those beside it. */
+  void (*softmax_rows_f32)(size_t rows, size_t n, const float *x, float *y);
+  /* softmax of `columns` columns side by side: element k of column c is x[k * stride + c] */
+  void (*softmax_columns_f32)(size_t columns, size_t n, const float *x, float *y, size_t stride);
 } oct_vector_math;
+
+#define OCT_QUANTIZE_PLANES 4
 
 /* Dense runs of n elements; callers split rows of padded views. in and out may be the same memory where types have one size. */
 typedef struct oct_vector_kernels {
@@ -151,9 +161,11 @@ typedef struct oct_vector_kernels {
   void (*table_u8)(size_t n, const uint8_t *x, uint8_t *y, const uint8_t table[256]);
   void (*table_u8_f32)(size_t n, const uint8_t *x, float *y, const float table[256]);
   /* t = float(a - a_zp) * a_scale + float(b - b_zp) * b_scale (each product rounded); q = requantize_onnx(t, zp, low, high) */
-  void (*add_u8)(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, float a_scale, int32_t a_zp, float b_scale, int32_t b_zp, int32_t zp, int32_t low, int32_t high);
+  void (*add_u8)(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *y, float a_scale, int32_t a_zp, float b_scale, int32_t b_zp,
+                 int32_t zp, int32_t low, int32_t high);
   /* t = float((a - a_zp) * (b - b_zp)) * scale; b_broadcast: b is one element */
-  void (*mul_u8)(size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y, float scale, int32_t a_zp, int32_t b_zp, int32_t zp, int32_t low, int32_t high);
+  void (*mul_u8)(size_t n, const uint8_t *a, const uint8_t *b, bool b_broadcast, uint8_t *y, float scale, int32_t a_zp, int32_t b_zp,
+                 int32_t zp, int32_t low, int32_t high);
   void (*minmax_f32)(size_t n, const float *x, float *low, float *high); /* widens *low, *high; NaN is ignored */
   void (*add_f32)(size_t n, const float *a, const float *b, float *y);
   void (*sub_f32)(size_t n, const float *a, const float *b, float *y);
@@ -166,6 +178,13 @@ typedef struct oct_vector_kernels {
   void (*max_pool_f32)(const oct_pool_args *args, size_t begin, size_t end);
   void (*average_pool_u8)(const oct_pool_args *args, size_t begin, size_t end);
   void (*average_pool_f32)(const oct_pool_args *args, size_t begin, size_t end);
+  /* y[c * y_row + r] = x[r * x_row + c] for r < rows, c < columns; strides in elements, >= 0; x and y apart */
+  void (*transpose_u8)(size_t rows, size_t columns, const uint8_t *x, ptrdiff_t x_row, uint8_t *y, ptrdiff_t y_row);
+  void (*transpose_u32)(size_t rows, size_t columns, const uint32_t *x, ptrdiff_t x_row, uint32_t *y, ptrdiff_t y_row);
+  /* y[r * y_row + i * planes + c] = oct_quantize(x[r * x_row + c * plane + i]) for r < rows, i < n, c < planes <= OCT_QUANTIZE_PLANES: the
+   * planes of an image to its pixels */
+  void (*quantize_planes_u8)(size_t rows, size_t n, size_t planes, const float *x, ptrdiff_t x_row, ptrdiff_t plane, uint8_t *y,
+                             ptrdiff_t y_row, float scale, int32_t zero_point);
 } oct_vector_kernels;
 
 /* Never NULL. `reasons` (or NULL) receives "name: reason; ..." for every better row that was passed over, at most `size` bytes. */
@@ -173,6 +192,20 @@ const oct_conv_i8_kernel *oct_conv_i8_select(uint32_t isa_mask, const oct_conv_s
 /* The same among all rows; oct_conv_i8_select() passes over those that have reject_weights. */
 const oct_conv_i8_kernel *oct_conv_i8_select_for(uint32_t isa_mask, const oct_conv_shape *shape, const int8_t *weights, const int32_t *bias,
                                                  char *reasons, size_t size);
+/* Milliseconds that the row is estimated to take for the problem on one core of 2.5 GHz (cost.c); 0: not estimated. */
+double oct_conv_i8_estimate(const oct_conv_i8_kernel *kernel, const oct_conv_shape *shape);
+
+/* Rows that compute the problem exactly, whether fast or not. First comes the one to take: that of oct_conv_i8_select_for(), unless another one is
+ * estimated to be faster by a fifth; then the rest by rising estimate.
+ * Returns their number, at most OCT_MAX_CANDIDATES. */
+#define OCT_MAX_CANDIDATES 8
+typedef struct oct_candidate {
+  const oct_conv_i8_kernel *kernel;
+  double estimate; /* ms, or 0 */
+} oct_candidate;
+size_t oct_conv_i8_candidates(uint32_t isa_mask, const oct_conv_shape *shape, const int8_t *weights, const int32_t *bias,
+                              oct_candidate list[OCT_MAX_CANDIDATES], char *reasons, size_t size);
+
 const oct_conv_f32_kernel *oct_conv_f32_select(uint32_t isa_mask, const oct_conv_shape *shape, char *reasons, size_t size);
 const oct_vector_kernels *oct_vector_select(uint32_t isa_mask);
 

@@ -30,7 +30,9 @@ static inline int32_t oct_requantize_onnx(float t, int32_t zero_point, int32_t l
 }
 
 /* The order is part of the rule: (input scale * weight scale) / output scale, each step in float32. */
-static inline float oct_multiplier(float input_scale, float weight_scale, float output_scale) { return input_scale * weight_scale / output_scale; }
+static inline float oct_multiplier(float input_scale, float weight_scale, float output_scale) {
+  return input_scale * weight_scale / output_scale;
+}
 
 /* Profile tflite: multiplier as int32 mantissa in [2^30, 2^31) and a power of two (gemmlowp's rule, as in the TFLite reference kernels). */
 static inline void oct_fixed_point(double multiplier, int32_t *mantissa, int *shift) {

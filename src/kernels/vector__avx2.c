@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "kernels/vector_math.h"
+#include "kernels/vector_planes.h"
 #include "kernels/vector_pool.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -197,4 +198,7 @@ const oct_vector_kernels oct_vector__avx2 = {
     .max_pool_f32 = oct_max_pool_f32__avx2,
     .average_pool_u8 = oct_average_pool_u8__avx2,
     .average_pool_f32 = oct_average_pool_f32__avx2,
+    .transpose_u8 = oct_transpose_u8__avx2,
+    .transpose_u32 = oct_transpose_u32__avx2,
+    .quantize_planes_u8 = oct_quantize_planes_u8__avx2,
 };

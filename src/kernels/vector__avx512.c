@@ -1,65 +1,38 @@
 /* Vector kernels, AVX-512: the bytes of vector__scalar.c, whose functions state what each does. Tails are masked: nothing is
  * read or written outside [0, n). Pools: vector_pool__avx512.c.
  * SPDX-License-Identifier: MIT */
-#include <float.h>
-#include <immintrin.h>
-
 #include "kernels/vector_math.h"
+#include "kernels/vector_planes.h"
 #include "kernels/vector_pool.h"
+#include "kernels/vector_range__avx512.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE __mmask16 mask16(size_t left) { return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1); }
-INLINE __mmask64 mask64(size_t left) { return left >= 64 ? ~0ull : (1ull << left) - 1; }
 INLINE __m512i load_u8(__mmask16 mask, const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p)); }
 INLINE void store_u8(uint8_t *p, __mmask16 mask, __m512i x) { _mm_mask_storeu_epi8(p, mask, _mm512_cvtepi32_epi8(x)); }
 
-/* The range of an 8-bit result around its zero point, in float as the rounding rule has it. */
-typedef struct range {
-  __m512 low, high;
-  __m512i zero_point;
-} range;
-
-INLINE range range_make(int32_t zero_point, int32_t low, int32_t high) {
-  return (range){_mm512_set1_ps((float)(low - zero_point)), _mm512_set1_ps((float)(high - zero_point)), _mm512_set1_epi32(zero_point)};
-}
-INLINE __m512 range_clamp(const range *r, __m512 t) { return _mm512_min_ps(r->high, _mm512_max_ps(r->low, t)); }
-INLINE __m512i range_round(const range *r, __m512 t) { return _mm512_add_epi32(_mm512_cvtps_epi32(t), r->zero_point); }
-
 /* 64 values at once; false, with nothing written, when one is near a tie or NaN. */
 INLINE bool quantize_64(const float *x, uint8_t *y, __m512 factor, const range *r) {
-  const __m512 near_tie = _mm512_set1_ps(0.5f - 0x1p-12f);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   __m512i q[4];
-  __mmask16 special = 0;
-  for (int k = 0; k < 4; k++) {
-    const __m512 t = range_clamp(r, _mm512_mul_ps(_mm512_loadu_ps(x + 16 * k), factor));
-    const __m512 whole = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    special |= _mm512_cmp_ps_mask(_mm512_abs_ps(_mm512_sub_ps(t, whole)), near_tie, _CMP_NLT_UQ);
-    q[k] = range_round(r, whole);
-  }
-  if (special) return false;
-  const __m512i bytes = _mm512_packus_epi16(_mm512_packs_epi32(q[0], q[1]), _mm512_packs_epi32(q[2], q[3]));
+  __mmask16 sure = 0xffff;
+  for (int k = 0; k < 4; k++) q[k] = quantize_by_product(_mm512_loadu_ps(x + 16 * k), factor, r, &sure);
+  if (sure != 0xffff) return false;
+  const __m512i zero_point = _mm512_packs_epi32(r->zero_point, r->zero_point); /* -128 .. 383: nothing saturates */
+  const __m512i low = _mm512_add_epi16(_mm512_packs_epi32(q[0], q[1]), zero_point),
+                high = _mm512_add_epi16(_mm512_packs_epi32(q[2], q[3]), zero_point);
+  const __m512i bytes = _mm512_packus_epi16(low, high);
   _mm512_storeu_si512(y, _mm512_permutexvar_epi32(order, bytes));
   return true;
 }
 
-/* x / scale decides ties, but x * (1 / scale) is much cheaper and differs from it by less than 3 * 2^-24 * 512 < 2^-12 inside the
- * range; only a vector with a value that near to a tie is divided. Where 1 / scale is not an ordinary number all are. */
 static void quantize_f32_u8(size_t n, const float *x, uint8_t *y, float scale, int32_t zero_point) {
   const range r = range_make(zero_point, 0, 255);
-  const float inverse = 1.0f / scale, inverse_size = fabsf(inverse);
-  const bool divide =
-      !(inverse_size >= FLT_MIN && inverse_size <= FLT_MAX && fabsf(scale) >= FLT_MIN) || zero_point < -128 || zero_point > 383;
-  const __m512 divisor = _mm512_set1_ps(scale), factor = _mm512_set1_ps(inverse);
-  const __m512 zero_point_f32 = range_clamp(&r, _mm512_setzero_ps()); /* what NaN becomes, less the zero point */
+  const bool divide = must_divide(scale, zero_point);
+  const __m512 divisor = _mm512_set1_ps(scale), factor = _mm512_set1_ps(1.0f / scale);
   for (size_t i = 0; i < n; i += 64) {
     if (n - i >= 64 && !divide && quantize_64(x + i, y + i, factor, &r)) continue;
     for (size_t k = i; k < n && k < i + 64; k += 16) {
       const __mmask16 mask = mask16(n - k);
-      __m512 t = range_clamp(&r, _mm512_div_ps(_mm512_maskz_loadu_ps(mask, x + k), divisor));
-      t = _mm512_mask_mov_ps(t, _mm512_cmp_ps_mask(t, t, _CMP_UNORD_Q), zero_point_f32);
-      store_u8(y + k, mask, range_round(&r, t));
+      store_u8(y + k, mask, quantize_by_division(_mm512_maskz_loadu_ps(mask, x + k), divisor, &r));
     }
   }
 }
@@ -202,4 +175,7 @@ const oct_vector_kernels oct_vector__avx512 = {
     .max_pool_f32 = oct_max_pool_f32__avx512,
     .average_pool_u8 = oct_average_pool_u8__avx512,
     .average_pool_f32 = oct_average_pool_f32__avx512,
+    .transpose_u8 = oct_transpose_u8__avx2,
+    .transpose_u32 = oct_transpose_u32__avx2,
+    .quantize_planes_u8 = oct_quantize_planes_u8__avx512,
 };

@@ -2,6 +2,7 @@
  * the payload of a NaN). Pools: vector_pool__scalar.c.
  * SPDX-License-Identifier: MIT */
 #include "kernels/vector_math.h"
+#include "kernels/vector_planes.h"
 #include "kernels/vector_pool.h"
 
 static void quantize_f32_u8(size_t n, const float *x, uint8_t *y, float scale, int32_t zero_point) {
@@ -92,4 +93,7 @@ const oct_vector_kernels oct_vector__scalar = {
     .max_pool_f32 = oct_max_pool_f32__scalar,
     .average_pool_u8 = oct_average_pool_u8__scalar,
     .average_pool_f32 = oct_average_pool_f32__scalar,
+    .transpose_u8 = oct_transpose_u8__scalar,
+    .transpose_u32 = oct_transpose_u32__scalar,
+    .quantize_planes_u8 = oct_quantize_planes_u8__scalar,
 };

@@ -10,7 +10,8 @@ extern const oct_vector_math oct_vector_math__scalar, oct_vector_math__avx2, oct
 #define OCT_VECTOR_MATH_ROW                                                                                         \
   {                                                                                                                 \
     .exp_f32 = exp_f32, .sigmoid_f32 = sigmoid_f32, .tanh_f32 = tanh_f32, .erf_f32 = erf_f32, .gelu_f32 = gelu_f32, \
-    .softmax_f32 = softmax_f32, .layer_norm_f32 = layer_norm_f32,                                                   \
+    .softmax_f32 = softmax_f32, .layer_norm_f32 = layer_norm_f32, .softmax_rows_f32 = softmax_rows_f32,             \
+    .softmax_columns_f32 = softmax_columns_f32,                                                                     \
   }
 
 #endif

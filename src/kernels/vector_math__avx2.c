@@ -24,6 +24,12 @@
 #define V_SIGN(x, s) _mm256_or_ps(x, _mm256_and_ps(s, _mm256_set1_ps(-0.0f)))
 #define V_SUM(v) sum_of(v)
 #define V_MOST(v) most_of(v)
+#define V_EVEN(a, b) in_order(_mm256_shuffle_ps(a, b, 0x88))
+#define V_ODD(a, b) in_order(_mm256_shuffle_ps(a, b, 0xdd))
+#define V_PAIRS_LOW(u, w) _mm256_permute2f128_ps(_mm256_unpacklo_ps(u, w), _mm256_unpackhi_ps(u, w), 0x20)
+#define V_PAIRS_HIGH(u, w) _mm256_permute2f128_ps(_mm256_unpacklo_ps(u, w), _mm256_unpackhi_ps(u, w), 0x31)
+#define V_GATHER(p, step) gather(p, step)
+#define V_SCATTER(p, step, v) scatter(p, step, v)
 
 static inline __m256 load_part(const float *p, size_t n, float fill) {
   float part[LANES];
@@ -56,6 +62,19 @@ static inline float most_of(__m256 v) {
   __m128 x = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   x = _mm_max_ps(x, _mm_movehl_ps(x, x));
   return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+}
+
+/* Two halves that were put together lane by lane: 64-bit parts 0 2 1 3. */
+static inline __m256 in_order(__m256 v) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8)); }
+
+static inline __m256 gather(const float *p, int step) {
+  return _mm256_setr_ps(p[0], p[step], p[2 * step], p[3 * step], p[4 * step], p[5 * step], p[6 * step], p[7 * step]);
+}
+
+static inline void scatter(float *p, int step, __m256 v) {
+  float part[LANES];
+  _mm256_storeu_ps(part, v);
+  for (int i = 0; i < LANES; i++) p[i * step] = part[i];
 }
 
 #include "kernels/vector_math_simd.h"

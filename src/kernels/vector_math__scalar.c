@@ -34,6 +34,19 @@ static void softmax_f32(size_t n, const float *x, float *y) {
   for (size_t i = 0; i < n; i++) y[i] = y[i] / sum;
 }
 
+static void softmax_rows_f32(size_t rows, size_t n, const float *x, float *y) {
+  for (size_t r = 0; r < rows; r++) softmax_f32(n, x + r * n, y + r * n);
+}
+
+static void softmax_columns_f32(size_t columns, size_t n, const float *x, float *y, size_t stride) {
+  for (size_t c = 0; c < columns; c++) {
+    float max = -INFINITY, sum = 0;
+    for (size_t i = 0; i < n; i++) max = x[i * stride + c] > max ? x[i * stride + c] : max;
+    for (size_t i = 0; i < n; i++) sum += y[i * stride + c] = oct_exp_f32(x[i * stride + c] - max);
+    for (size_t i = 0; i < n; i++) y[i * stride + c] = y[i * stride + c] / sum;
+  }
+}
+
 static void layer_norm_f32(size_t n, const float *x, const float *scale, const float *shift, float epsilon, float *y) {
   float mean = 0, squares = 0;
   for (size_t i = 0; i < n; i++) mean += x[i];

@@ -29,9 +29,17 @@ INLINE int64_t lanes_left(int64_t channels, int64_t c, int64_t lanes) { return c
   if (vectors > v) m##v = B_MAX(m##v, B_LOAD(in + v * BYTES));
 #define STORE(v) \
   if (vectors > v) B_STORE_PART(out + v * BYTES, m##v, vectors > 1 ? BYTES : lanes_left(args->shape.channels, c, BYTES));
+#define STEP_2X2(v) \
+  if (vectors > v) m##v = B_MAX(B_MAX(B_LOAD(a + v * BYTES), B_LOAD(a2 + v * BYTES)), B_MAX(B_LOAD(b + v * BYTES), B_LOAD(b2 + v * BYTES)));
 INLINE void max_u8_block(const oct_pool_args *args, const oct_pool_window *w, int64_t c, const int vectors) {
   uint8_t *out = (uint8_t *)w->out + c;
   FOR_VECTORS(START);
+  if (w->rows == 2 && w->columns == 2) { /* the most usual window, without its loops */
+    const uint8_t *a = (const uint8_t *)w->in + c, *a2 = a + w->column_step, *b = a + w->row_step, *b2 = b + w->column_step;
+    FOR_VECTORS(STEP_2X2);
+    FOR_VECTORS(STORE);
+    return;
+  }
   for (int64_t i = 0; i < w->rows; i++) {
     const uint8_t *in = (const uint8_t *)w->in + i * w->row_step + c;
     for (int64_t j = 0; j < w->columns; j++, in += w->column_step) {
@@ -42,6 +50,7 @@ INLINE void max_u8_block(const oct_pool_args *args, const oct_pool_window *w, in
 }
 #undef START
 #undef STEP
+#undef STEP_2X2
 #undef STORE
 
 INLINE void max_u8(const oct_pool_args *args, const oct_pool_window *w){FOR_BLOCKS(max_u8_block, BYTES)}
@@ -49,6 +58,14 @@ INLINE void max_u8(const oct_pool_args *args, const oct_pool_window *w){FOR_BLOC
 /* At most 16 channels: wide loads would cross cache lines at nearly every pixel. */
 INLINE void max_u8_narrow(const oct_pool_args *args, const oct_pool_window *w) {
   __m128i max = _mm_setzero_si128();
+  if (w->rows == 2 && w->columns == 2) {
+    const uint8_t *a = (const uint8_t *)w->in, *b = a + w->row_step;
+    max = _mm_max_epu8(_mm_loadu_si128((const __m128i *)a), _mm_loadu_si128((const __m128i *)(a + w->column_step)));
+    max = _mm_max_epu8(max, _mm_loadu_si128((const __m128i *)b));
+    max = _mm_max_epu8(max, _mm_loadu_si128((const __m128i *)(b + w->column_step)));
+    store_narrow((uint8_t *)w->out, max, args->shape.channels);
+    return;
+  }
   for (int64_t i = 0; i < w->rows; i++) {
     const uint8_t *in = (const uint8_t *)w->in + i * w->row_step;
     for (int64_t j = 0; j < w->columns; j++, in += w->column_step) max = _mm_max_epu8(max, _mm_loadu_si128((const __m128i *)in));

@@ -10,6 +10,7 @@
 octet_status oct_accumulate_input(oct_accumulate *a, const oct_value *value, oct_dtype dtype, bool with_border, oct_slot **out) {
   const oct_accumulate_problem *p = a->p;
   oct_border border = {p->shape.pad_top, p->shape.pad_left, p->pad_bottom, p->pad_right};
+  if (p->part) border.top = (int)p->part->border[0], border.left = (int)p->part->border[1];
   oct_layout layout = p->spatial ? OCT_LAYOUT_CHANNELS_LAST : OCT_LAYOUT_PLAIN;
   return oct_lower_input(a->l, value, dtype, layout, p->spatial && with_border ? &border : NULL, out);
 }
@@ -17,8 +18,50 @@ octet_status oct_accumulate_input(oct_accumulate *a, const oct_value *value, oct
 octet_status oct_accumulate_output(oct_accumulate *a, oct_dtype dtype, oct_slot **out) {
   oct_value *y = a->fusion.output;
   oct_layout layout = a->p->spatial ? OCT_LAYOUT_CHANNELS_LAST : OCT_LAYOUT_PLAIN;
-  if (a->table_after) return oct_lower_scratch(a->l, OCT_F32, &y->shape, layout, NULL, out); /* rounded and mapped by a step of its own */
-  return oct_lower_output(a->l, y, dtype, layout, out);
+  oct_accumulate_part *part = a->p->part;
+  if (part && *part->out) {
+    *out = *part->out;
+    return OCTET_OK;
+  }
+  if (a->table_after) OCT_TRY(oct_lower_scratch(a->l, OCT_F32, &y->shape, layout, NULL, out)); /* rounded and mapped by a step of its own */
+  else OCT_TRY(oct_lower_output(a->l, y, dtype, layout, out));
+  if (part && part->scratch.rank) {
+    oct_slot *result = part->result = *out;
+    OCT_TRY(oct_lower_scratch(a->l, result->dtype, &part->scratch, layout, NULL, out));
+    (*out)->quantized = result->quantized, (*out)->scale = result->scale, (*out)->zero_point = result->zero_point;
+  }
+  if (part) *part->out = *out;
+  return OCTET_OK;
+}
+
+/* The slot as seen from `elements` after its first one. */
+static oct_slot moved(const oct_slot *slot, int64_t elements) {
+  oct_slot s = *slot;
+  int64_t bytes = elements * (int64_t)oct_dtype_size(slot->dtype);
+  if (s.data) s.data = (const char *)s.data + bytes;
+  else s.offset = (size_t)((int64_t)s.offset + bytes);
+  return s;
+}
+
+octet_status oct_accumulate_place_out(oct_accumulate *a, oct_step *step, oct_view *view, oct_slot *slot, bool write) {
+  const oct_accumulate_part *part = a->p->part;
+  *view = oct_slot_view(slot);
+  oct_slot at = moved(slot, part ? part->y * view->row + part->x * view->pixel : 0);
+  if (part) view->row *= part->step_y, view->pixel *= part->step_x;
+  return write ? oct_lower_write(a->l, step, &view->data, &at) : oct_lower_read(a->l, step, &view->data, &at);
+}
+
+octet_status oct_accumulate_place_in(oct_accumulate *a, oct_step *step, oct_view *view, oct_slot *slot) {
+  const oct_accumulate_part *part = a->p->part;
+  *view = oct_slot_view(slot);
+  oct_slot at = moved(slot, part ? part->in_y * view->row + part->in_x * view->pixel : 0);
+  if (part && part->empty) { /* zeros for every pixel: an infinite input must not meet the zero weights */
+    *view = (oct_view){0};
+    at = *slot;
+    at.data = oct_lower_memory(a->l, (size_t)a->p->shape.channels * oct_dtype_size(slot->dtype) + OCT_OVERREAD, 1);
+    if (!at.data) return OCTET_OUT_OF_MEMORY;
+  }
+  return oct_lower_read(a->l, step, &view->data, &at);
 }
 
 /* ---- What follows the kernel --------------------------------------------------------------------------------- */
@@ -69,7 +112,7 @@ octet_status oct_accumulate_table(oct_accumulate *a, const oct_slot *out, const 
 
 /* Rounds the float scratch to the fused table's input and maps it. */
 octet_status oct_accumulate_finish(oct_accumulate *a, oct_slot *from) {
-  if (!a->table_after) return OCTET_OK;
+  if (!a->table_after || (a->p->part && !a->p->part->last)) return OCTET_OK;
   oct_value *y = a->fusion.output;
   round_step *s;
   oct_step *step;
@@ -98,12 +141,15 @@ const char *oct_accumulate_reason(oct_accumulate *a, const char *rejected) {
 }
 
 double oct_accumulate_macs(const oct_conv_shape *s) {
-  return (double)s->batch * (double)s->out_h * (double)s->out_w * (double)s->out_channels * (double)(s->channels / s->groups) * s->kernel_h * s->kernel_w;
+  return (double)s->batch * (double)s->out_h * (double)s->out_w * (double)s->out_channels * (double)(s->channels / s->groups) *
+         s->kernel_h * s->kernel_w;
 }
 
 /* ---- Constants ------------------------------------------------------------------------------------------------- */
 
-int64_t oct_accumulate_depth(const oct_accumulate_problem *p) { return p->shape.channels / p->shape.groups * p->shape.kernel_h * p->shape.kernel_w; }
+int64_t oct_accumulate_depth(const oct_accumulate_problem *p) {
+  return p->shape.channels / p->shape.groups * p->shape.kernel_h * p->shape.kernel_w;
+}
 
 bool oct_accumulate_bias(const oct_accumulate_problem *p, int64_t channel, double *real) {
   *real = 0;
@@ -142,9 +188,10 @@ uint64_t oct_accumulate_packing(const oct_accumulate_problem *p, const char *ker
   uint64_t hash = 14695981039346656037u; /* FNV-1a of the scales: one tensor may serve two values */
   const oct_quant *q = p->weights->quant;
   for (int64_t i = 0; q && i < q->count * (int64_t)sizeof(float); i++) hash = (hash ^ ((const uint8_t *)q->scale)[i]) * 1099511628211u;
-  snprintf(name, size, "%s g%d k%dx%d d%dx%d %lldx%lld %s a%a %llx", kernel, p->shape.groups, p->shape.kernel_h, p->shape.kernel_w, p->shape.dilation_h,
-           p->shape.dilation_w, (long long)p->shape.out_channels, (long long)p->shape.channels, p->weights_by_k ? "kn" : "nk", (double)p->alpha,
-           (unsigned long long)hash);
+  if (p->part) hash = (hash ^ (uint64_t)(p->part->number + 1)) * 1099511628211u;
+  snprintf(name, size, "%s g%d k%dx%d d%dx%d %lldx%lld %s a%a %llx", kernel, p->shape.groups, p->shape.kernel_h, p->shape.kernel_w,
+           p->shape.dilation_h, p->shape.dilation_w, (long long)p->shape.out_channels, (long long)p->shape.channels,
+           p->weights_by_k ? "kn" : "nk", (double)p->alpha, (unsigned long long)hash);
   return hash;
 }
 
@@ -165,7 +212,8 @@ static octet_status run_float(octet_context *ctx, const void *params, size_t beg
 static octet_status pack_float(oct_accumulate *a, const oct_conv_f32_kernel *kernel, void *packed) {
   const oct_accumulate_problem *p = a->p;
   const float *weights;
-  OCT_TRY(oct_lower_constant_f32(a->l, p->weights, &weights));
+  if (p->part) weights = p->weights->tensor->data;
+  else OCT_TRY(oct_lower_constant_f32(a->l, p->weights, &weights));
   if (!p->weights_by_k && p->alpha == 1) {
     kernel->pack(&p->shape, weights, packed);
     return OCTET_OK;
@@ -194,12 +242,12 @@ static octet_status lower_float(oct_accumulate *a) {
   if (a->fusion.residual) OCT_TRY(oct_accumulate_input(a, a->fusion.residual, OCT_F32, false, &residual));
   OCT_TRY(oct_accumulate_output(a, OCT_F32, &out));
   oct_accumulate_packing(p, kernel->name, packing, sizeof packing);
-  OCT_TRY(oct_lower_packed(a->l, p->weights->tensor, packing, kernel->packed_bytes(&p->shape), &packed, &fresh));
+  OCT_TRY(
+      oct_lower_packed(a->l, p->part ? p->part->source : p->weights->tensor, packing, kernel->packed_bytes(&p->shape), &packed, &fresh));
   if (fresh) OCT_TRY(pack_float(a, kernel, packed));
   OCT_TRY(oct_lower_step(a->l, p->node, kernel->name, run_float, sizeof *s, &s, &step));
   s->kernel = kernel;
-  s->args = (oct_conv_f32_args){.shape = p->shape, .in = oct_slot_view(in), .out = oct_slot_view(out), .packed = packed, .low = -INFINITY, .high = INFINITY};
-  if (residual) s->args.residual = oct_slot_view(residual);
+  s->args = (oct_conv_f32_args){.shape = p->shape, .packed = packed, .low = -INFINITY, .high = INFINITY};
   if (a->fusion.has_clamp) s->args.low = a->fusion.low, s->args.high = a->fusion.high;
   OCT_TRY(oct_accumulate_float_bias(a, &s->args.bias));
   step->units = kernel->units(&p->shape);
@@ -207,9 +255,9 @@ static octet_status lower_float(oct_accumulate *a) {
   step->workspace_bytes = kernel->workspace_bytes ? kernel->workspace_bytes(&p->shape) : 0;
   step->macs = oct_accumulate_macs(&p->shape);
   step->reason = oct_accumulate_reason(a, reasons);
-  OCT_TRY(oct_lower_read(a->l, step, &s->args.in.data, in));
-  if (residual) OCT_TRY(oct_lower_read(a->l, step, &s->args.residual.data, residual));
-  OCT_TRY(oct_lower_write(a->l, step, &s->args.out.data, out));
+  OCT_TRY(oct_accumulate_place_in(a, step, &s->args.in, in));
+  if (residual) OCT_TRY(oct_accumulate_place_out(a, step, &s->args.residual, residual, false));
+  OCT_TRY(oct_accumulate_place_out(a, step, &s->args.out, out, true));
   return oct_accumulate_finish(a, out);
 }
 
@@ -219,17 +267,21 @@ static octet_status check(oct_accumulate *a) {
   const oct_accumulate_problem *p = a->p;
   double real;
   if (!oct_constant_of(p->weights)) return oct_lower_decline(a->l, "the weights '%s' are not constant", p->weights->name);
-  if (p->input->dtype != OCT_F32 || p->weights->dtype != OCT_F32) return oct_lower_decline(a->l, "only f32 has a kernel, the input is %s", oct_dtype_name(p->input->dtype));
+  if (p->input->dtype != OCT_F32 || p->weights->dtype != OCT_F32)
+    return oct_lower_decline(a->l, "only f32 has a kernel, the input is %s", oct_dtype_name(p->input->dtype));
   if (p->shape.batch < 1 || p->shape.out_h < 1 || p->shape.out_w < 1 || p->shape.out_channels < 1 || p->shape.channels < 1)
     return oct_lower_decline(a->l, "a dimension is zero");
-  if (!oct_accumulate_bias(p, 0, &real)) return oct_lower_decline(a->l, "the bias '%s' is not a constant per output channel", p->bias->name);
+  if (!oct_accumulate_bias(p, 0, &real))
+    return oct_lower_decline(a->l, "the bias '%s' is not a constant per output channel", p->bias->name);
   return OCTET_OK;
 }
 
 octet_status oct_accumulate_lower(oct_lowering *l, const oct_accumulate_problem *given) {
   oct_accumulate_problem own = *given, *problem = &own;
-  oct_accumulate a = {.l = l, .p = problem, .padded = (given->shape.out_channels + 63) / 64 * 64, .fusion = oct_lower_fusion(l, given->node)};
+  oct_accumulate a = {
+      .l = l, .p = problem, .padded = (given->shape.out_channels + 63) / 64 * 64, .fusion = oct_lower_fusion(l, given->node)};
   if (a.fusion.bias) own.bias = a.fusion.bias, own.bias_factor = 0;
+  if (own.part && own.part->bias) own.bias = own.part->bias, own.bias_factor = 0;
   OCT_TRY(check(&a));
   if (a.fusion.rounded && a.fusion.rounded->quant) {
     const oct_quant *q = a.fusion.rounded->quant;

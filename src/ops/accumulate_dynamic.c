@@ -13,13 +13,13 @@
 
 /* The input as lines: rows of images, or of a matrix. A group of lines has one range. */
 typedef struct dynamic_step {
-  oct_view in, out;            /* f32; u8 with the border that the kernel reads */
-  int64_t height, run;         /* lines of an image, elements of a line */
-  int64_t group;               /* lines of a group */
+  oct_view in, out;                 /* f32; u8 with the border that the kernel reads */
+  int64_t height, run;              /* lines of an image, elements of a line */
+  int64_t group;                    /* lines of a group */
   int64_t top, bottom, left, right; /* border; left and right in elements */
-  int64_t parts;               /* ranges of a group; 0: found in this very step */
-  float *ranges;               /* [groups][parts][2] */
-  float *scale;                /* by group */
+  int64_t parts;                    /* ranges of a group; 0: found in this very step */
+  float *ranges;                    /* [groups][parts][2] */
+  float *scale;                     /* by group */
   int32_t *zero_point;
   const oct_vector_kernels *vector;
 } dynamic_step;
@@ -122,8 +122,8 @@ static dynamic_step lines_of(oct_accumulate *a, const oct_slot *in, const oct_sl
   return s;
 }
 
-static octet_status quantize_step(oct_accumulate *a, const dynamic_step *lines, const char *name, oct_step_fn run, oct_slot *in, oct_slot *ranges,
-                                  dynamic_input *d) {
+static octet_status quantize_step(oct_accumulate *a, const dynamic_step *lines, const char *name, oct_step_fn run, oct_slot *in,
+                                  oct_slot *ranges, dynamic_input *d) {
   dynamic_step *s;
   oct_step *step;
   OCT_TRY(oct_lower_step(a->l, a->p->node, name, run, sizeof *s, &s, &step));
@@ -160,7 +160,8 @@ static octet_status add_input(oct_accumulate *a, dynamic_input *d) {
   OCT_TRY(oct_lower_scratch(a->l, OCT_I32, &groups, OCT_LAYOUT_PLAIN, NULL, &d->slots[2]));
   dynamic_step lines = lines_of(a, in, d->slots[0]);
   int64_t elements = lines.group * lines.run;
-  if (elements <= FUSED_ELEMENTS) return quantize_step(a, &lines, p->spatial ? "quantize_images" : "quantize_rows", run_groups, in, NULL, d);
+  if (elements <= FUSED_ELEMENTS)
+    return quantize_step(a, &lines, p->spatial ? "quantize_images" : "quantize_rows", run_groups, in, NULL, d);
   lines.parts = (elements + PART_ELEMENTS - 1) / PART_ELEMENTS;
   if (lines.parts > MAX_PARTS) lines.parts = MAX_PARTS;
   if (lines.parts > lines.group) lines.parts = lines.group;
@@ -175,7 +176,8 @@ static octet_status take_input(oct_accumulate *a, dynamic_input *d) {
   char key[96];
   if (oct_lower_dtype(a->l, p->input) == OCT_U8) return oct_accumulate_input(a, p->input, OCT_U8, true, &d->slots[0]);
   d->groups = is_whole(a) ? 1 : p->spatial ? p->shape.batch : p->shape.in_w;
-  snprintf(key, sizeof key, "dynamic %d%d %d,%d,%d,%d", is_whole(a), p->spatial, p->shape.pad_top, p->shape.pad_left, p->pad_bottom, p->pad_right);
+  snprintf(key, sizeof key, "dynamic %d%d %d,%d,%d,%d", is_whole(a), p->spatial, p->shape.pad_top, p->shape.pad_left, p->pad_bottom,
+           p->pad_right);
   oct_slot *const *shared = oct_lower_shared(a->l, p->input, key);
   if (shared) {
     memcpy(d->slots, shared, sizeof d->slots);
@@ -243,7 +245,7 @@ static octet_status sum_all(oct_accumulate *a, int32_t **sums, bool *fits) {
 octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done) {
   char reasons[512] = "";
   const int8_t *weights = a->p->weights_by_k ? NULL : a->p->weights->tensor->data;
-  const oct_conv_i8_kernel *kernel = oct_conv_i8_select_for(a->l->isa_mask, &a->p->shape, weights, NULL, reasons, sizeof reasons);
+  const oct_conv_i8_kernel *kernel;
   oct_slot *out, *residual = NULL;
   dynamic_input d = {{NULL}, 0};
   oct_i8_step *s;
@@ -255,6 +257,7 @@ octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done) {
     a->reason = "float: the accumulator of the dynamic form could leave int32";
     return OCTET_OK;
   }
+  OCT_TRY(oct_lower_choose_i8(a->l, &a->p->shape, weights, NULL, &kernel, reasons, sizeof reasons));
   a->table_after = a->fusion.table != NULL;
   OCT_TRY(oct_accumulate_pack_i8(a, kernel, &packed));
   if (a->fusion.residual) OCT_TRY(oct_accumulate_input(a, a->fusion.residual, OCT_F32, false, &residual));

@@ -24,9 +24,28 @@ float oct_accumulate_weight_scale(const oct_accumulate_problem *p, int64_t chann
   return q->scale[q->count == 1 ? 0 : channel];
 }
 
+#define SUM_BLOCK 64 /* weights; their sums fit 16 bits, in which compilers add eight at a time */
+
+static void sum_dense(const int8_t *w, int64_t depth, int64_t *sum, int64_t *magnitude) {
+  int64_t k = 0;
+  for (; k + SUM_BLOCK <= depth; k += SUM_BLOCK) {
+    int16_t s = 0, m = 0;
+    for (int i = 0; i < SUM_BLOCK; i++) {
+      int16_t v = w[k + i], positive = (int16_t)(v < 0 ? -v : v);
+      s = (int16_t)(s + v), m = (int16_t)(m + positive);
+    }
+    *sum += s, *magnitude += m;
+  }
+  for (; k < depth; k++) *sum += w[k], *magnitude += w[k] < 0 ? -w[k] : w[k];
+}
+
 void oct_accumulate_sums(const oct_accumulate_problem *p, int64_t channel, int64_t *sum, int64_t *magnitude) {
   int64_t depth = oct_accumulate_depth(p);
   *sum = *magnitude = 0;
+  if (!p->weights_by_k) {
+    sum_dense((const int8_t *)p->weights->tensor->data + channel * depth, depth, sum, magnitude);
+    return;
+  }
   for (int64_t k = 0; k < depth; k++) {
     int w = weight_at(p, channel, k, depth);
     *sum += w, *magnitude += w < 0 ? -w : w;
@@ -38,7 +57,7 @@ octet_status oct_accumulate_pack_i8(oct_accumulate *a, const oct_conv_i8_kernel 
   char packing[256];
   bool fresh;
   oct_accumulate_packing(p, kernel->name, packing, sizeof packing);
-  OCT_TRY(oct_lower_packed(a->l, p->weights->tensor, packing, kernel->packed_bytes(&p->shape), packed, &fresh));
+  OCT_TRY(oct_lower_packed(a->l, p->part ? p->part->source : p->weights->tensor, packing, kernel->packed_bytes(&p->shape), packed, &fresh));
   if (!fresh) return OCTET_OK;
   if (!p->weights_by_k) {
     kernel->pack(&p->shape, p->weights->tensor->data, *packed);
@@ -95,11 +114,26 @@ static octet_status fold_bias(oct_accumulate *a, const oct_slot *in, int32_t *bi
   return OCTET_OK;
 }
 
+octet_status oct_accumulate_fits(oct_lowering *l, const oct_accumulate_problem *problem, bool *fits) {
+  oct_accumulate_problem own = *problem;
+  oct_accumulate a = {.l = l, .p = &own, .fusion = oct_lower_fusion(l, problem->node)};
+  oct_slot *in;
+  double real;
+  if (a.fusion.bias) own.bias = a.fusion.bias, own.bias_factor = 0;
+  *fits = false;
+  OCT_TRY(oct_lower_stored(l, own.input, &in));
+  if (in->dtype != OCT_U8 || !in->quantized || !oct_accumulate_bias(&own, 0, &real)) return OCTET_OK;
+  int32_t *bias = oct_lower_memory(l, (size_t)own.shape.out_channels, sizeof *bias);
+  return bias ? fold_bias(&a, in, bias, fits) : OCTET_OUT_OF_MEMORY;
+}
+
 /* Epilogue into stored 8-bit values. */
-static octet_status epilogue_u8(oct_accumulate *a, const oct_slot *in, const oct_slot *out, const oct_slot *residual, oct_epilogue_i8 *e, float *multiplier) {
+static octet_status epilogue_u8(oct_accumulate *a, const oct_slot *in, const oct_slot *out, const oct_slot *residual, oct_epilogue_i8 *e,
+                                float *multiplier) {
   float scale = a->fusion.rounded ? a->rounded_scale : out->scale;
   int32_t zero_point = a->fusion.rounded ? a->rounded_zero_point : out->zero_point;
-  for (int64_t c = 0; c < a->p->shape.out_channels; c++) multiplier[c] = oct_multiplier(in->scale, oct_accumulate_weight_scale(a->p, c), scale);
+  for (int64_t c = 0; c < a->p->shape.out_channels; c++)
+    multiplier[c] = oct_multiplier(in->scale, oct_accumulate_weight_scale(a->p, c), scale);
   e->out = OCT_EPILOGUE_U8;
   e->zero_point = zero_point;
   e->low = 0, e->high = 255;
@@ -127,22 +161,20 @@ static bool writes_u8(oct_accumulate *a) {
   return a->l->profile == OCT_PROFILE_ONNX && oct_lower_dtype(a->l, residual) == OCT_U8;
 }
 
-octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel *kernel, const char *rejected, oct_slot *in, oct_slot *out, oct_slot *residual,
-                                    oct_i8_step **params, oct_step **step) {
+octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel *kernel, const char *rejected, oct_slot *in, oct_slot *out,
+                                    oct_slot *residual, oct_i8_step **params, oct_step **step) {
   OCT_TRY(oct_lower_step(a->l, a->p->node, kernel->name, run_i8, sizeof **params, params, step));
   oct_i8_step *s = *params;
   s->kernel = kernel;
   s->args.shape = a->p->shape;
-  s->args.in = oct_slot_view(in), s->args.out = oct_slot_view(out);
-  if (residual) s->args.residual = oct_slot_view(residual);
   (*step)->units = kernel->units(&a->p->shape);
   (*step)->grain = 1;
   (*step)->workspace_bytes = kernel->workspace_bytes ? kernel->workspace_bytes(&a->p->shape) : 0;
   (*step)->macs = oct_accumulate_macs(&a->p->shape);
   (*step)->reason = oct_accumulate_reason(a, rejected);
-  OCT_TRY(oct_lower_read(a->l, *step, &s->args.in.data, in));
-  if (residual) OCT_TRY(oct_lower_read(a->l, *step, &s->args.residual.data, residual));
-  return oct_lower_write(a->l, *step, &s->args.out.data, out);
+  OCT_TRY(oct_accumulate_place_in(a, *step, &s->args.in, in));
+  if (residual) OCT_TRY(oct_accumulate_place_out(a, *step, &s->args.residual, residual, false));
+  return oct_accumulate_place_out(a, *step, &s->args.out, out, true);
 }
 
 octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
@@ -160,7 +192,8 @@ octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
   a->table_after = a->fusion.table && !u8;
   char reasons[512] = "";
   const int8_t *weights = p->weights_by_k ? NULL : p->weights->tensor->data;
-  const oct_conv_i8_kernel *kernel = oct_conv_i8_select_for(a->l->isa_mask, &p->shape, weights, bias, reasons, sizeof reasons);
+  const oct_conv_i8_kernel *kernel;
+  OCT_TRY(oct_lower_choose_i8(a->l, &p->shape, weights, bias, &kernel, reasons, sizeof reasons));
   oct_i8_step *s;
   oct_step *step;
   void *packed;

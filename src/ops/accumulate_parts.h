@@ -9,7 +9,7 @@ typedef struct oct_accumulate {
   oct_lowering *l;
   const oct_accumulate_problem *p;
   oct_fusion fusion;
-  int64_t padded; /* output channels rounded up to 64 */
+  int64_t padded;      /* output channels rounded up to 64 */
   float rounded_scale; /* of fusion.rounded as stored: unsigned 8-bit */
   int32_t rounded_zero_point;
   bool table_after; /* the fused table cannot run in the kernel and follows as a step */
@@ -18,6 +18,9 @@ typedef struct oct_accumulate {
 
 octet_status oct_accumulate_input(oct_accumulate *a, const oct_value *value, oct_dtype dtype, bool with_border, oct_slot **out);
 octet_status oct_accumulate_output(oct_accumulate *a, oct_dtype dtype, oct_slot **out);
+/* Views of the slots and their addresses, once the step's arguments are known: an output or residual, and the input. */
+octet_status oct_accumulate_place_out(oct_accumulate *a, oct_step *step, oct_view *view, oct_slot *slot, bool write);
+octet_status oct_accumulate_place_in(oct_accumulate *a, oct_step *step, oct_view *view, oct_slot *slot);
 /* What must follow the kernel's step: the table, where the kernel could not apply it. */
 octet_status oct_accumulate_finish(oct_accumulate *a, oct_slot *out);
 /* The fused unary node as a map from the rounded value to `out`; *table NULL without one. */
@@ -47,8 +50,8 @@ octet_status oct_accumulate_pack_i8(oct_accumulate *a, const oct_conv_i8_kernel 
 /* Multipliers and clamp of a float result. */
 void oct_accumulate_epilogue_f32(oct_accumulate *a, float in_scale, oct_epilogue_i8 *e, float *multiplier);
 /* Adds the kernel's step with views, sizes and addresses; packed weights and epilogue are the caller's. */
-octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel *kernel, const char *rejected, oct_slot *in, oct_slot *out, oct_slot *residual,
-                                    oct_i8_step **params, oct_step **step);
+octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel *kernel, const char *rejected, oct_slot *in, oct_slot *out,
+                                    oct_slot *residual, oct_i8_step **params, oct_step **step);
 
 /* *done false: the accumulator could overflow (a->reason says so), nothing was added. */
 octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done);

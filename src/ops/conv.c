@@ -6,21 +6,6 @@
 #include "ops/qlinear.h"
 #include "ops/window.h"
 
-/* Kernel sizes from the weights, checked against the attribute. */
-static octet_status kernel_sizes(octet_context *ctx, const oct_node *node, const oct_shape *weights, int rank,
-                                 int64_t kernel[OCT_WINDOW_MAX]) {
-  int64_t given[OCT_WINDOW_MAX];
-  int count = oct_window_kernel_attribute(node, given);
-  if (count && count != rank) return oct_infer_fail(ctx, node, "kernel_shape has %d numbers for %d spatial axes", count, rank);
-  for (int i = 0; i < rank; i++) {
-    kernel[i] = weights ? weights->dim[i + 2] : OCT_DIM_UNKNOWN;
-    if (kernel[i] == OCT_DIM_UNKNOWN) kernel[i] = given[i];
-    else if (count && given[i] != kernel[i])
-      return oct_infer_fail(ctx, node, "kernel_shape[%d] is %lld, but the weights have %lld", i, (long long)given[i], (long long)kernel[i]);
-  }
-  return OCTET_OK;
-}
-
 static octet_status check_channels(octet_context *ctx, const oct_node *node, const oct_shape *x, const oct_shape *w) {
   int64_t group = oct_node_int(node, "group"), in = x->dim[1], per_group = w->dim[1], out = w->dim[0];
   if (group < 1) return oct_infer_fail(ctx, node, "group is %lld; it must be at least 1", (long long)group);
@@ -44,7 +29,7 @@ octet_status oct_conv_infer_shape(octet_context *ctx, oct_node *node, oct_dtype 
   if (ws && ws->rank != xs->rank)
     return oct_infer_fail(ctx, node, "the weights %s must have the rank of the input %s", oct_shape_text(ws, a), oct_shape_text(xs, b));
   int64_t kernel[OCT_WINDOW_MAX];
-  OCT_TRY(kernel_sizes(ctx, node, ws, xs->rank - 2, kernel));
+  OCT_TRY(oct_window_kernel(ctx, node, ws, xs->rank - 2, kernel));
   if (ws) OCT_TRY(check_channels(ctx, node, xs, ws));
   oct_window window;
   OCT_TRY(oct_window_infer(ctx, node, xs, kernel, false, &window));
@@ -75,7 +60,7 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
 
 static octet_status window_of(octet_context *ctx, const oct_node *node, const oct_shape *in, const oct_shape *weights, oct_window *window) {
   int64_t kernel[OCT_WINDOW_MAX];
-  OCT_TRY(kernel_sizes(ctx, node, weights, in->rank - 2, kernel));
+  OCT_TRY(oct_window_kernel(ctx, node, weights, in->rank - 2, kernel));
   return oct_window_infer(ctx, node, in, kernel, false, window);
 }
 

@@ -90,9 +90,10 @@ static octet_status lower_pow(oct_lowering *l, oct_node *node) { return oct_bina
 static const oct_attribute_spec mod_attributes[] = {{"fmod", OCT_ATTRIBUTE_INT, false, "0", 0, 1, "1: the result has the dividend's sign"},
                                                     {0}};
 
-#define PAIR(op, text, more, function, whole, lowering, onnx, since)                                                                      \
-  .name = op, .summary = text, .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC | (more), \
-  .min_inputs = 2, .max_inputs = 2, .min_outputs = 1, .max_outputs = 1, .reference = whole, .scalar2 = function, .lower = lowering, \
+#define PAIR(op, text, more, function, whole, lowering, onnx, since)                                                             \
+  .name = op, .summary = text,                                                                                                   \
+  .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC | (more), .min_inputs = 2, \
+  .max_inputs = 2, .min_outputs = 1, .max_outputs = 1, .reference = whole, .scalar2 = function, .lower = lowering,               \
   .imports = OCT_ONNX_IMPORT(onnx, since), .exports = OCT_ONNX_EXPORT(onnx)
 #define OBSERVED \
   { .roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_ACTIVATION}, .output = OCT_OUTPUT_OBSERVED }

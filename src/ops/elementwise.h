@@ -113,6 +113,7 @@ typedef void (*oct_binary_u8_fn)(const oct_binary_u8 *p, size_t n, const uint8_t
 octet_status oct_binary_u8_lower(oct_lowering *l, oct_node *node, const char *kernel, oct_binary_u8_fn apply, bool broadcasts,
                                  const oct_binary_u8 *p, const oct_binary_slots *slots);
 
+#define OCT_APPLY_BLOCK 128
 /* Defines a static oct_binary_f32: `dense` is the vector kernel for unit strides (a function of n, a, b, y), `expression`
  * one of u and w. */
 #define OCT_APPLY2_F32(name, dense, expression)                                                                                        \
@@ -124,17 +125,11 @@ octet_status oct_binary_u8_lower(oct_lowering *l, oct_node *node, const char *ke
     }                                                                                                                                  \
     size_t i = 0;                                                                                                                      \
     if (y_stride == 1 && (a_stride | b_stride) == 1) { /* one of them is 0 */                                                          \
-      float p[16], q[16];                                                                                                              \
-      for (int j = 0; j < 16; j++) p[j] = *a, q[j] = *b;                                                                               \
-      for (; i + 16 <= n; i += 16) {                                                                                                   \
-        if (a_stride) memcpy(p, a + i, sizeof p);                                                                                      \
-        if (b_stride) memcpy(q, b + i, sizeof q);                                                                                      \
-        float r[16];                                                                                                                   \
-        for (int j = 0; j < 16; j++) {                                                                                                 \
-          float u = p[j], w = q[j];                                                                                                    \
-          r[j] = (expression);                                                                                                         \
-        }                                                                                                                              \
-        memcpy(y + i, r, sizeof r);                                                                                                    \
+      float one[OCT_APPLY_BLOCK];                                                                                                      \
+      for (size_t j = 0; j < OCT_APPLY_BLOCK && j < n; j++) one[j] = a_stride ? *b : *a;                                               \
+      for (size_t some; i < n; i += some) {                                                                                            \
+        some = n - i < OCT_APPLY_BLOCK ? n - i : OCT_APPLY_BLOCK;                                                                      \
+        dense(vector, some, a_stride ? a + i : one, a_stride ? one : b + i, y + i);                                                    \
       }                                                                                                                                \
     }                                                                                                                                  \
     for (; i < n; i++) {                                                                                                               \

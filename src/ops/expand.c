@@ -145,6 +145,7 @@ const oct_op oct_op_expand = {
     .infer = infer_expand,
     .reference = reference_expand,
     .lower = lower_expand,
+    .per_sample = oct_per_sample_expand,
     .quantization = {.roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = OCT_OUTPUT_SAME},
     .imports = expand_imports,
     .exports = expand_exports,

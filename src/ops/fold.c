@@ -20,7 +20,8 @@ static quantized_inputs classify_quantization(const oct_node *node) {
 }
 
 static bool foldable(const oct_node *node) {
-  if (oct_node_has(node, OCT_TRAIT_NO_FOLD) || !node->op->reference || node->n_inputs > MAX_OPERANDS || node->n_outputs > MAX_OPERANDS) return false;
+  if (oct_node_has(node, OCT_TRAIT_NO_FOLD) || !node->op->reference || node->n_inputs > MAX_OPERANDS || node->n_outputs > MAX_OPERANDS)
+    return false;
   for (int i = 0; i < node->n_outputs; i++) {
     const oct_value *v = node->outputs[i];
     if (!v) continue;

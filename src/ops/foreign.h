@@ -32,10 +32,12 @@ const char *oct_foreign_string(const oct_foreign_node *node, const char *name, c
 static inline oct_value *oct_foreign_input(const oct_foreign_node *node, int i) { return i < node->n_inputs ? node->inputs[i] : NULL; }
 
 /* OCTET_UNSUPPORTED naming the foreign node and the form that Octet does not have. */
-octet_status oct_import_unsupported(oct_importer *importer, const oct_foreign_node *node, const char *format, ...) __attribute__((format(printf, 3, 4)));
+octet_status oct_import_unsupported(oct_importer *importer, const oct_foreign_node *node, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Adds a node of operator `op` named after the foreign node; nothing is bound or inferred yet. */
-octet_status oct_import_node(oct_importer *importer, const oct_foreign_node *node, const char *op, oct_value *const *inputs, int n_inputs, int n_outputs, oct_node **out);
+octet_status oct_import_node(oct_importer *importer, const oct_foreign_node *node, const char *op, oct_value *const *inputs, int n_inputs,
+                             int n_outputs, oct_node **out);
 /* Copies the foreign attributes that the operator's rows know; any other is OCTET_UNSUPPORTED unless listed in `ignore` (NULL-ended, or NULL). */
 octet_status oct_import_attributes(oct_importer *importer, const oct_foreign_node *node, oct_node *into, const char *const *ignore);
 /* Infers `node` and binds its outputs to the foreign outputs in order (names taken over). */

@@ -6,8 +6,8 @@
 #include "ops/op.h"
 
 typedef struct oct_granularity {
-  bool single; /* one scale */
-  int64_t dim, inner; /* size of the axis, elements behind it */
+  bool single;           /* one scale */
+  int64_t dim, inner;    /* size of the axis, elements behind it */
   int64_t block, blocks; /* elements of the axis that share a scale, and how many such; 0: per slice */
 } oct_granularity;
 

@@ -163,7 +163,9 @@ octet_status oct_integer_lower(oct_lowering *l, const oct_integer_problem *p) {
     return oct_lower_decline(l, "a dimension is zero");
   if (zero && oct_shape_count(&zero->shape) != 1) return oct_lower_decline(l, "the zero point of the input differs from row to row");
   OCT_TRY(view_weights(l, p, &w));
-  const oct_conv_i8_kernel *kernel = oct_conv_i8_select(l->isa_mask, &p->shape, NULL, 0);
+  char refused[64] = "";
+  const oct_conv_i8_kernel *kernel;
+  OCT_TRY(oct_lower_choose_i8(l, &p->shape, NULL, NULL, &kernel, refused, sizeof refused));
   OCT_TRY(pack(l, p, &w, kernel, &packed));
   OCT_TRY(oct_lower_input(l, x, x->dtype, OCT_LAYOUT_PLAIN, NULL, &in));
   OCT_TRY(oct_lower_scratch(l, OCT_I32, &channels, OCT_LAYOUT_PLAIN, NULL, &bias));

@@ -6,7 +6,8 @@
 static octet_status infer(octet_context *ctx, oct_node *node) {
   const oct_value *x = node->inputs[0];
   int64_t axis = oct_node_int(node, "axis");
-  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype)) return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
+  if (x->dtype != OCT_DTYPE_NONE && !oct_dtype_is_float(x->dtype))
+    return oct_infer_fail(ctx, node, "the input is %s; it must be a float", oct_dtype_name(x->dtype));
   oct_infer_set(node->outputs[0], x->dtype, x->has_shape ? &x->shape : NULL);
   if (x->has_shape && !oct_axis_normalize(&axis, x->shape.rank))
     return oct_infer_fail(ctx, node, "axis %lld is out of range for rank %d", (long long)axis, x->shape.rank);
@@ -121,8 +122,8 @@ static const oct_attribute_spec attributes[] = {
 };
 static const oct_import_row imports[] = {{"onnx", "LayerNormalization", 17, 0, NULL}, {NULL, NULL, 0, 0, NULL}};
 static const oct_export_row exports[] = {{"onnx", "LayerNormalization", NULL}, {NULL, NULL, NULL}};
-static const char *const cases[] = {
-    "in=f32[2,3,16],f32[16],f32[16]", "in=f32[5,33],f32[33]", "in=f32[2,3,4],f32[3,4],f32[3,4] attr:axis=1", "in=f32[2,3,5],f32[5],f32[1] attr:epsilon=0.01", NULL};
+static const char *const cases[] = {"in=f32[2,3,16],f32[16],f32[16]", "in=f32[5,33],f32[33]", "in=f32[2,3,4],f32[3,4],f32[3,4] attr:axis=1",
+                                    "in=f32[2,3,5],f32[5],f32[1] attr:epsilon=0.01", NULL};
 
 const oct_op oct_op_layer_normalization = {
     .name = "layer_normalization",

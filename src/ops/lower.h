@@ -46,21 +46,24 @@ typedef struct oct_step {
   bool form;              /* only changes a value's form (type, layout, border): not the node's own work */
   bool in_place;          /* elementwise: an output may lie over an input of the same size that nothing reads later */
   double macs;
-  const char *reason; /* why this kernel; NULL: nothing to say */
+  const char *reason;              /* why this kernel; NULL: nothing to say */
+  const struct oct_choice *choice; /* planner's: what the kernel was chosen from; NULL: there was no choice */
 } oct_step;
 
 /* What the planner fused onto an accumulating node (convolution, gemm, matmul): first the bias, then the residual, then the activation. */
 typedef struct oct_fusion {
   /* Product of two activations (matmul) only: transpositions of its inputs and of its result that reading and writing do, or NULL; and a factor, 0: none */
   const oct_node *before[2], *after;
+  /* Attention: A is the softmax over the last dim of the result of `scores`, a product of two activations with its own fusion, or NULL */
+  oct_node *scores;
   float scale;
-  const oct_value *bias;      /* constant per output channel, added first, where the node has no bias of its own; or NULL */
-  const oct_value *residual;  /* added to the result, or NULL */
+  const oct_value *bias;     /* constant per output channel, added first, where the node has no bias of its own; or NULL */
+  const oct_value *residual; /* added to the result, or NULL */
   bool has_clamp;
-  float low, high;            /* clamp after the residual */
-  const oct_node *table;      /* unary node applied to the rounded 8-bit result (its input value carries quantization parameters), or NULL */
-  oct_value *output;          /* where the result goes: output of the last fused node */
-  const oct_value *rounded;   /* value whose quantization parameters round the result (before `table`), or NULL: float */
+  float low, high;          /* clamp after the residual */
+  const oct_node *table;    /* unary node applied to the rounded 8-bit result (its input value carries quantization parameters), or NULL */
+  oct_value *output;        /* where the result goes: output of the last fused node */
+  const oct_value *rounded; /* value whose quantization parameters round the result (before `table`), or NULL: float */
 } oct_fusion;
 
 typedef struct oct_lowering {
@@ -81,7 +84,8 @@ oct_fusion oct_lower_fusion(oct_lowering *l, const oct_node *node);
 /* The slot in which the value is stored. */
 octet_status oct_lower_stored(oct_lowering *l, const oct_value *value, oct_slot **out);
 /* The value in the wanted form (dtype OCT_DTYPE_NONE: as stored), converted if needed. `border` NULL: none wanted (a wider one may be there). */
-octet_status oct_lower_input(oct_lowering *l, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_border *border, oct_slot **out);
+octet_status oct_lower_input(oct_lowering *l, const oct_value *value, oct_dtype dtype, oct_layout layout, const oct_border *border,
+                             oct_slot **out);
 /* Where to write the value: dtype OCT_DTYPE_NONE: as it is to be stored. In another dtype or layout than stored, the planner adds the
  * conversion after the node. */
 octet_status oct_lower_output(oct_lowering *l, oct_value *value, oct_dtype dtype, oct_layout layout, oct_slot **out);
@@ -92,12 +96,14 @@ oct_dtype oct_lower_dtype(oct_lowering *l, const oct_value *value);
 octet_status oct_lower_alias(oct_lowering *l, oct_value *output, oct_slot *slot);
 
 /* Adds a step; *params is zero-filled memory of the plan with `size` bytes. */
-octet_status oct_lower_step(oct_lowering *l, const oct_node *node, const char *kernel, oct_step_fn run, size_t size, void *params, oct_step **out);
+octet_status oct_lower_step(oct_lowering *l, const oct_node *node, const char *kernel, oct_step_fn run, size_t size, void *params,
+                            oct_step **out);
 /* `where` (a field in some step's params) will hold the address of the slot's logical element 0 when the session is made. */
 octet_status oct_lower_read(oct_lowering *l, oct_step *step, void *where, oct_slot *slot);
 octet_status oct_lower_write(oct_lowering *l, oct_step *step, void *where, oct_slot *slot);
 /* Scratch shared by consecutive steps of one node: a slot without value. */
-octet_status oct_lower_scratch(oct_lowering *l, oct_dtype dtype, const oct_shape *shape, oct_layout layout, const oct_border *border, oct_slot **out);
+octet_status oct_lower_scratch(oct_lowering *l, oct_dtype dtype, const oct_shape *shape, oct_layout layout, const oct_border *border,
+                               oct_slot **out);
 /* Scratch that several nodes read: `key` says what the slots hold of `value`. oct_lower_shared() returns NULL when nobody has made it yet. */
 oct_slot *const *oct_lower_shared(oct_lowering *l, const oct_value *value, const char *key);
 octet_status oct_lower_share(oct_lowering *l, const oct_value *value, const char *key, oct_slot *const *slots, int count);
@@ -106,6 +112,10 @@ void *oct_lower_memory(oct_lowering *l, size_t count, size_t size);
 /* Packed weights from the cache keyed (tensor, packing): *fresh tells that the caller must fill *packed. `packing` names kernel and form. */
 octet_status oct_lower_packed(oct_lowering *l, const oct_tensor *weights, const char *packing, size_t bytes, void **packed, bool *fresh);
 
+/* The 8-bit kernel for a problem, and in `refused` why faster ones could not be taken. `weights` NULL: not known. Says so in the node's report. */
+octet_status oct_lower_choose_i8(oct_lowering *l, const oct_conv_shape *shape, const int8_t *weights, const int32_t *bias,
+                                 const oct_conv_i8_kernel **kernel, char *refused, size_t size);
+
 /* View of a channels-last slot (data is set by oct_lower_read/write on &view.data). A plain rank-2 [M,K] slot is seen as 1 x 1 x M x K;
  * other plain slots as 1 x 1 x rows x last dim. */
 oct_view oct_slot_view(const oct_slot *slot);
@@ -113,7 +123,7 @@ oct_view oct_slot_view(const oct_slot *slot);
 void oct_slot_strides(const oct_slot *slot, int rank, int64_t strides[OCT_MAX_RANK]);
 /* Nests of loops over up to OCT_MAX_RANK dims in memory order of `out` with adjacent dims merged: for movement and broadcasting steps. */
 typedef struct oct_loops {
-  int rank;                       /* after merging; at least 1; the last one is the inner run */
+  int rank; /* after merging; at least 1; the last one is the inner run */
   int64_t count[OCT_MAX_RANK];
   int64_t stride[4][OCT_MAX_RANK]; /* elements, per operand; operand 0 is the output */
 } oct_loops;

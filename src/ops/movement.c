@@ -115,15 +115,72 @@ static void copy_run(const copy_step *s, int64_t n, const char *in, int64_t in_s
   }
 }
 
+/* `rows` runs of `bytes` each; the steps from one to the next are in bytes. Short runs of known length are single moves; where an odd
+ * length is filled up to the next power of two, the next run overwrites what was too much. */
+static void copy_rows(size_t bytes, size_t rows, const char *in, ptrdiff_t in_step, char *out, ptrdiff_t out_step) {
+#define ROWS_OF(length, moved)                                                        \
+  case length:                                                                        \
+    if (out_step == length && in_step >= moved)                                       \
+      for (; rows > 1; rows--, in += in_step, out += length) memcpy(out, in, moved);  \
+    for (; rows > 0; rows--, in += in_step, out += out_step) memcpy(out, in, length); \
+    return;
+  switch (bytes) {
+    ROWS_OF(1, 1)
+    ROWS_OF(2, 2)
+    ROWS_OF(3, 4)
+    ROWS_OF(4, 4)
+    ROWS_OF(6, 8)
+    ROWS_OF(8, 8)
+    ROWS_OF(12, 16)
+    ROWS_OF(16, 16)
+    ROWS_OF(24, 24)
+    ROWS_OF(32, 32)
+    ROWS_OF(36, 36)
+    ROWS_OF(48, 48)
+    ROWS_OF(64, 64)
+    default: break;
+  }
+#undef ROWS_OF
+  for (; rows > 0; rows--, in += in_step, out += out_step) memcpy(out, in, bytes);
+}
+
+#define TABLE_BLOCK 2048
+
+/* Short runs that follow one another in the input go through the table together. */
+static void table_rows(const copy_step *s, size_t n, size_t rows, const char *in, char *out, ptrdiff_t out_step) {
+  uint8_t block[TABLE_BLOCK];
+  size_t most = TABLE_BLOCK / n;
+  for (size_t r = 0; r < rows; r += most) {
+    size_t some = rows - r < most ? rows - r : most;
+    s->vector->table_u8(some * n, (const uint8_t *)in + r * n, block, s->table);
+    copy_rows(n, some, (const char *)block, (ptrdiff_t)n, out + (ptrdiff_t)r * out_step, out_step);
+  }
+}
+
+/* Rows from `row` on that lie along the loop around the inner one, before `end`. */
+static size_t rows_along(const oct_loops *loops, size_t row, size_t end) {
+  if (loops->rank < 2) return 1;
+  size_t count = (size_t)loops->count[loops->rank - 2], left = count - row % count;
+  return left < end - row ? left : end - row;
+}
+
 static octet_status run_copy(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
   (void)ctx, (void)workspace;
   const copy_step *s = params;
-  int inner = s->loops.rank - 1;
-  for (size_t row = begin; row < end; row++) {
+  int inner = s->loops.rank - 1, around = inner > 0 ? inner - 1 : 0;
+  int64_t size = (int64_t)s->size, n = s->loops.count[inner], in_stride = s->loops.stride[1][inner], out_stride = s->loops.stride[0][inner];
+  int64_t in_step = s->loops.stride[1][around] * size, out_step = s->loops.stride[0][around] * size;
+  bool dense = in_stride == 1 && out_stride == 1 && !s->table;
+  bool together = s->table && in_stride == 1 && out_stride == 1 && inner > 0 && in_step == n && n <= TABLE_BLOCK / 8;
+  for (size_t row = begin, rows; row < end; row += rows) {
     int64_t offset[4];
+    rows = rows_along(&s->loops, row, end);
     oct_loops_row(&s->loops, row, 2, offset);
-    copy_run(s, s->loops.count[inner], s->in + s->in_offset + offset[1] * (int64_t)s->size, s->loops.stride[1][inner],
-             s->out + s->out_offset + offset[0] * (int64_t)s->size, s->loops.stride[0][inner]);
+    const char *in = s->in + s->in_offset + offset[1] * size;
+    char *out = s->out + s->out_offset + offset[0] * size;
+    if (dense) copy_rows((size_t)(n * size), rows, in, in_step, out, out_step);
+    else if (together) table_rows(s, (size_t)n, rows, in, out, out_step);
+    for (size_t r = 0; !dense && !together && r < rows; r++, in += in_step, out += out_step) copy_run(s, n, in, in_stride, out, out_stride);
   }
   return OCTET_OK;
 }
@@ -153,6 +210,14 @@ static void transpose_block(const copy_step *s, int64_t rows, const char *in, ch
   int inner = s->loops.rank - 1;
   int64_t n = s->loops.count[inner], in_stride = s->loops.stride[1][inner], out_stride = s->loops.stride[0][inner],
           out_row = s->loops.stride[0][s->across];
+  if (out_stride == 1 && !s->table && s->size == 4) {
+    s->vector->transpose_u32((size_t)n, (size_t)rows, (const uint32_t *)(const void *)in, in_stride, (uint32_t *)(void *)out, out_row);
+    return;
+  }
+  if (out_stride == 1 && !s->table && s->size == 1) {
+    s->vector->transpose_u8((size_t)n, (size_t)rows, (const uint8_t *)in, in_stride, (uint8_t *)out, out_row);
+    return;
+  }
   switch (s->size) {
     case 1:
       if (s->table) {
@@ -246,10 +311,15 @@ static octet_status run_fill(octet_context *ctx, const void *params, size_t begi
   const fill_step *s = params;
   int inner = s->loops.rank - 1;
   int64_t n = s->loops.count[inner], stride = s->loops.stride[0][inner];
-  for (size_t row = begin; row < end; row++) {
-    int64_t offset[4];
-    oct_loops_row(&s->loops, row, 1, offset);
-    char *out = s->out + s->offset + offset[0] * (int64_t)s->size;
+  bool bytes = stride == 1 && (s->size == 1 || s->bits == 0);
+  oct_loops_cursor at;
+  oct_loops_start(&s->loops, begin, 1, &at);
+  for (size_t row = begin; row < end; row++, oct_loops_next(&s->loops, 1, &at)) {
+    char *out = s->out + s->offset + at.offset[0] * (int64_t)s->size;
+    if (bytes) {
+      memset(out, (int)(s->bits & 255), (size_t)n * s->size);
+      continue;
+    }
     switch (s->size) {
       case 1: FILL_RUN(uint8_t); break;
       case 2: FILL_RUN(uint16_t); break;

@@ -44,7 +44,8 @@ static const char *const cases[] = {"in=f32[1,3,5,7],f32[1,3,5,7]",
 const oct_op oct_op_mul = {
     .name = "mul",
     .summary = "a b",
-    .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC | OCT_TRAIT_COMMUTATIVE | OCT_TRAIT_SCALES,
+    .traits = OCT_TRAIT_ELEMENTWISE | OCT_TRAIT_BINARY | OCT_TRAIT_IN_PLACE | OCT_TRAIT_LAYOUT_AGNOSTIC | OCT_TRAIT_COMMUTATIVE |
+              OCT_TRAIT_SCALES,
     .min_inputs = 2,
     .max_inputs = 2,
     .min_outputs = 1,

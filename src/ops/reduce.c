@@ -279,10 +279,11 @@ static const oct_attribute_spec attributes[] = {
     {0},
 };
 
-#define REDUCTION(op, text, whole, onnx, input_since)                                                                                     \
-  .name = op, .summary = text, .min_inputs = 1, .max_inputs = 2, .min_outputs = 1, .max_outputs = 1, .attributes = attributes,            \
-  .reference = whole, .cost = cost, .per_sample = oct_per_sample_axes, .exports = (const oct_export_row[]){{"onnx", onnx, NULL}, {0}}, .imports = (const oct_import_row[]) { \
-    {"onnx", onnx, 7, input_since - 1, import_attribute}, {"onnx", onnx, input_since, 0, NULL}, { 0 }                                     \
+#define REDUCTION(op, text, whole, onnx, input_since)                                                                                  \
+  .name = op, .summary = text, .min_inputs = 1, .max_inputs = 2, .min_outputs = 1, .max_outputs = 1, .attributes = attributes,         \
+  .reference = whole, .cost = cost, .per_sample = oct_per_sample_axes, .exports = (const oct_export_row[]){{"onnx", onnx, NULL}, {0}}, \
+  .imports = (const oct_import_row[]) {                                                                                                \
+    {"onnx", onnx, 7, input_since - 1, import_attribute}, {"onnx", onnx, input_since, 0, NULL}, { 0 }                                  \
   }
 #define RULE(rule) \
   { .roles = {OCT_ROLE_ACTIVATION, OCT_ROLE_NONE}, .output = rule }

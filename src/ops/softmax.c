@@ -1,10 +1,11 @@
 /* softmax and log_softmax along one axis. Before opset 13 ONNX flattened to two dims at the axis; the import writes that out.
- * 8-bit output is the rounded result of the reference on the dequantized input, bit for bit.
+ * On 8-bit values: softmax_u8.c.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
 #include "ops/elementwise.h"
 #include "ops/math_f32.h"
+#include "ops/softmax.h"
 
 static octet_status infer(octet_context *ctx, oct_node *node) {
   const oct_value *x = node->inputs[0];
@@ -14,20 +15,15 @@ static octet_status infer(octet_context *ctx, oct_node *node) {
   return oct_infer_floats(ctx, node);
 }
 
-/* The tensor as [outer][n][inner], the middle one being the axis. */
-typedef struct view3 {
-  int64_t outer, n, inner;
-} view3;
-
-static view3 view_of(const oct_shape *shape, int64_t axis) {
-  view3 v = {1, 1, 1};
+static oct_softmax_view view_of(const oct_shape *shape, int64_t axis) {
+  oct_softmax_view v = {1, 1, 1};
   oct_axis_normalize(&axis, shape->rank);
   for (int d = 0; d < shape->rank; d++) *(d < axis ? &v.outer : d == axis ? &v.n : &v.inner) *= shape->dim[d];
   return v;
 }
 
 static octet_status reference_any(const oct_node *node, const oct_tensor *x, oct_tensor *y, bool logarithm) {
-  view3 v = view_of(&x->shape, oct_node_int(node, "axis"));
+  oct_softmax_view v = view_of(&x->shape, oct_node_int(node, "axis"));
   for (int64_t row = 0; row < v.outer * v.inner; row++) {
     int64_t at = row / v.inner * v.n * v.inner + row % v.inner;
     double max = -INFINITY, sum = 0;
@@ -58,61 +54,69 @@ static octet_status reference_log_softmax(octet_context *ctx, const oct_node *no
 /* ---- Kernels ------------------------------------------------------------------------------------------------------ */
 
 typedef struct softmax_params {
-  const void *x;
-  void *y;
-  view3 view;
-  bool logarithm;
+  const float *x;
+  float *y;
+  oct_softmax_view view;
   const oct_vector_kernels *vector;
-  float dequantized[256]; /* 8-bit input */
-  float scale;            /* 8-bit output */
-  int32_t zero_point;
 } softmax_params;
 
 static octet_status run_rows_f32(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
   (void)ctx, (void)workspace;
   const softmax_params *p = params;
   size_t n = (size_t)p->view.n;
-  for (size_t row = begin; row < end; row++) p->vector->math->softmax_f32(n, (const float *)p->x + row * n, (float *)p->y + row * n);
+  p->vector->math->softmax_rows_f32(end - begin, n, p->x + begin * n, p->y + begin * n);
   return OCTET_OK;
 }
 
-/* Inner positions side by side do not lie together: plain loops. */
-static octet_status run_strided_f32(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+/* Positions of the inner dims lie side by side. */
+static octet_status run_columns_f32(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
   (void)ctx, (void)workspace;
   const softmax_params *p = params;
-  view3 v = p->view;
-  for (size_t row = begin; row < end; row++) {
-    int64_t at = (int64_t)row / v.inner * v.n * v.inner + (int64_t)row % v.inner;
-    const float *x = (const float *)p->x + at;
-    float *y = (float *)p->y + at, max = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < v.n; i++) max = x[i * v.inner] > max ? x[i * v.inner] : max;
-    for (int64_t i = 0; i < v.n; i++) sum += oct_exp_f32(x[i * v.inner] - max);
-    float log_sum = p->logarithm ? (float)oct_log((double)sum) : 0;
-    for (int64_t i = 0; i < v.n; i++) {
-      float e = x[i * v.inner] - max;
-      y[i * v.inner] = p->logarithm ? e - log_sum : oct_exp_f32(e) / sum;
-    }
+  size_t n = (size_t)p->view.n, inner = (size_t)p->view.inner;
+  for (size_t unit = begin, columns; unit < end; unit += columns) {
+    size_t column = unit % inner, at = unit / inner * n * inner + column;
+    columns = inner - column < end - unit ? inner - column : end - unit;
+    p->vector->math->softmax_columns_f32(columns, n, p->x + at, p->y + at, inner);
   }
   return OCTET_OK;
 }
 
-static octet_status run_u8(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+/* One row of log_softmax, n >= LONG_ROW, in vector kernels; `e` has room for n. */
+#define LONG_ROW 8
+
+static void logarithm_row(const oct_vector_kernels *vector, size_t n, const float *x, float *y, float *e) {
+  float low = INFINITY, max = -INFINITY, sums[LONG_ROW] = {0};
+  vector->minmax_f32(n, x, &low, &max);
+  vector->scale_f32(n, x, e, 1, -max);
+  vector->math->exp_f32(n, e, e);
+  for (size_t i = 0; i + LONG_ROW <= n; i += LONG_ROW)
+    for (size_t k = 0; k < LONG_ROW; k++) sums[k] += e[i + k];
+  for (size_t i = n / LONG_ROW * LONG_ROW; i < n; i++) sums[0] += e[i];
+  for (size_t k = 1; k < LONG_ROW; k++) sums[0] += sums[k];
+  vector->scale_f32(n, x, y, 1, -max);
+  vector->scale_f32(n, y, y, 1, -(float)oct_log((double)sums[0]));
+}
+
+static octet_status run_logarithm_rows_f32(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
   (void)ctx;
   const softmax_params *p = params;
-  view3 v = p->view;
-  double *e = workspace;
+  size_t n = (size_t)p->view.n;
+  for (size_t row = begin; row < end; row++) logarithm_row(p->vector, n, p->x + row * n, p->y + row * n, workspace);
+  return OCTET_OK;
+}
+
+static octet_status run_logarithm_f32(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx, (void)workspace;
+  const softmax_params *p = params;
+  oct_softmax_view v = p->view;
   for (size_t row = begin; row < end; row++) {
     int64_t at = (int64_t)row / v.inner * v.n * v.inner + (int64_t)row % v.inner;
-    const uint8_t *x = (const uint8_t *)p->x + at;
-    uint8_t *y = (uint8_t *)p->y + at, top = 0;
-    double sum = 0;
-    for (int64_t i = 0; i < v.n; i++) top = x[i * v.inner] > top ? x[i * v.inner] : top;
-    for (int64_t i = 0; i < v.n; i++) sum += e[i] = oct_exp((double)p->dequantized[x[i * v.inner]] - (double)p->dequantized[top]);
-    double log_sum = p->logarithm ? oct_log(sum) : 0;
-    for (int64_t i = 0; i < v.n; i++) {
-      double result = p->logarithm ? ((double)p->dequantized[x[i * v.inner]] - (double)p->dequantized[top]) - log_sum : e[i] / sum;
-      y[i * v.inner] = (uint8_t)oct_quantize((float)result, p->scale, p->zero_point, 0, 255);
-    }
+    const float *x = p->x + at;
+    float *y = p->y + at, max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < v.n; i++) max = x[i * v.inner] > max ? x[i * v.inner] : max;
+    for (int64_t i = 0; i < v.n; i++) sum += oct_exp_f32(x[i * v.inner] - max);
+    float log_sum = (float)oct_log((double)sum);
+    for (int64_t i = 0; i < v.n; i++) y[i * v.inner] = (x[i * v.inner] - max) - log_sum;
   }
   return OCTET_OK;
 }
@@ -122,25 +126,21 @@ static octet_status lower_any(oct_lowering *l, oct_node *node, bool logarithm) {
   oct_slot *in, *out;
   if (x->dtype != OCT_F32) return oct_lower_decline(l, "no kernel for %s", oct_dtype_name(x->dtype));
   OCT_TRY(oct_lower_stored(l, x, &in));
-  bool u8 = in->quantized && in->dtype == OCT_U8 && result->quant && oct_lower_dtype(l, result) == OCT_U8;
-  oct_dtype dtype = u8 ? OCT_U8 : OCT_F32;
-  OCT_TRY(oct_lower_input(l, x, dtype, OCT_LAYOUT_PLAIN, NULL, &in));
-  OCT_TRY(oct_lower_output(l, result, dtype, OCT_LAYOUT_PLAIN, &out));
+  oct_softmax_view v = view_of(&x->shape, oct_node_int(node, "axis"));
+  if (in->quantized && in->dtype == OCT_U8 && result->quant && oct_lower_dtype(l, result) == OCT_U8)
+    return oct_softmax_u8_lower(l, node, v, logarithm);
+  OCT_TRY(oct_lower_input(l, x, OCT_F32, OCT_LAYOUT_PLAIN, NULL, &in));
+  OCT_TRY(oct_lower_output(l, result, OCT_F32, OCT_LAYOUT_PLAIN, &out));
   softmax_params *p;
   oct_step *step;
-  view3 v = view_of(&x->shape, oct_node_int(node, "axis"));
-  oct_step_fn run = u8 ? run_u8 : v.inner == 1 && !logarithm ? run_rows_f32 : run_strided_f32;
-  OCT_TRY(oct_lower_step(l, node, u8 ? "softmax_u8" : "softmax_f32", run, sizeof *p, &p, &step));
+  bool rows = v.inner == 1 && (!logarithm || v.n >= LONG_ROW);
+  oct_step_fn run = logarithm ? rows ? run_logarithm_rows_f32 : run_logarithm_f32 : rows ? run_rows_f32 : run_columns_f32;
+  OCT_TRY(oct_lower_step(l, node, "softmax_f32", run, sizeof *p, &p, &step));
   step->in_place = true;
   p->view = v;
   p->vector = l->vector;
-  p->logarithm = logarithm;
-  p->scale = out->scale;
-  p->zero_point = out->zero_point;
-  for (int32_t q = 0; u8 && q < 256; q++) p->dequantized[q] = oct_dequantize(q, in->scale, in->zero_point);
-  step->workspace_bytes = u8 ? (size_t)v.n * sizeof(double) : 0;
-  step->units = v.n > 0 ? (size_t)(v.outer * v.inner) : 0;
-  step->grain = v.n > 0 && v.n < 1024 ? (size_t)(1024 / v.n) : 1;
+  if (logarithm && rows) step->workspace_bytes = (size_t)v.n * sizeof(float);
+  oct_softmax_units(step, &v);
   OCT_TRY(oct_lower_read(l, step, &p->x, in));
   return oct_lower_write(l, step, &p->y, out);
 }
@@ -214,6 +214,7 @@ static const char *const cases[] = {
 const oct_op oct_op_softmax = {
     .name = "softmax",
     .summary = "e^x over its sum along an axis",
+    .traits = OCT_TRAIT_SOFTMAX,
     .min_inputs = 1,
     .max_inputs = 1,
     .min_outputs = 1,

@@ -54,9 +54,23 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
   return OCTET_OK;
 }
 
+/* Channels moved to the end of an image that is stored so, without a border: the bytes stay where they are. */
+static bool is_stored_order(const oct_node *node, const oct_slot *in) {
+  int perm[OCT_MAX_RANK], rank = in->shape.rank;
+  const oct_border *b = &in->border;
+  if (in->layout != OCT_LAYOUT_CHANNELS_LAST || rank < 3 || b->top || b->left || b->bottom || b->right || in->data) return false;
+  if (!oct_transpose_permutation(node, rank, perm) || perm[0] != 0 || perm[rank - 1] != 1) return false;
+  for (int i = 1; i + 1 < rank; i++)
+    if (perm[i] != i + 1) return false;
+  return true;
+}
+
 static octet_status lower(oct_lowering *l, oct_node *node) {
   oct_slot *in, *out;
   const uint8_t *table;
+  OCT_TRY(oct_lower_stored(l, node->inputs[0], &in));
+  if (oct_quant_equal(node->inputs[0]->quant, node->outputs[0]->quant) && is_stored_order(node, in))
+    return oct_lower_alias(l, node->outputs[0], in);
   OCT_TRY(oct_movement_slots(l, node->inputs[0], node->outputs[0], &in, &out, &table));
   int64_t from[OCT_MAX_RANK], to[OCT_MAX_RANK];
   oct_slot_strides(in, in->shape.rank, from);

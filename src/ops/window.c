@@ -42,7 +42,7 @@ static const char *size_axis(oct_window *w, int i, bool ceil_mode) {
   return NULL;
 }
 
-const char *oct_window_make(const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode, oct_window *w, int *axis) {
+const char *oct_window_read(const oct_node *node, const oct_shape *in, const int64_t *kernel, oct_window *w, oct_auto_pad *pad, int *axis) {
   memset(w, 0, sizeof *w);
   *axis = -1;
   w->rank = in->rank - 2;
@@ -51,22 +51,34 @@ const char *oct_window_make(const oct_node *node, const oct_shape *in, const int
   if (!read_list(node, "dilations", w->rank, 1, 1, w->dilation)) return "dilations must be one positive number per spatial axis";
   const char *why = read_pads(node, w);
   if (why) return why;
+  static const char *const modes[] = {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"};
   const char *mode = oct_node_string(node, "auto_pad");
-  bool upper = strcmp(mode, "SAME_UPPER") == 0, same = upper || strcmp(mode, "SAME_LOWER") == 0, valid = strcmp(mode, "VALID") == 0;
-  if (!same && !valid && *mode && strcmp(mode, "NOTSET") != 0) return "auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID";
+  int found = 0;
+  while (*mode && found < 4 && strcmp(mode, modes[found]) != 0) found++;
+  if (found == 4) return "auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID";
+  *pad = (oct_auto_pad)found;
   for (int i = 0; i < w->rank; i++) {
     *axis = i;
     w->in[i] = in->dim[i + 2];
     w->kernel[i] = kernel[i];
-    if (same || valid) w->before[i] = w->after[i] = 0;
+    w->out[i] = OCT_DIM_UNKNOWN;
+    if (*pad != OCT_PAD_EXPLICIT) w->before[i] = w->after[i] = 0;
     if (w->kernel[i] != OCT_DIM_UNKNOWN && (w->kernel[i] < 1 || w->kernel[i] > INT32_MAX)) return "the kernel size must be at least 1";
     if (w->in[i] > WINDOW_LARGEST) return "the input is too large";
-    w->out[i] = OCT_DIM_UNKNOWN;
-    if (w->in[i] == OCT_DIM_UNKNOWN || w->kernel[i] == OCT_DIM_UNKNOWN) continue;
-    if (same) pad_same(w, i, upper);
-    else if ((why = size_axis(w, i, ceil_mode))) return why;
   }
   return NULL;
+}
+
+const char *oct_window_make(const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode, oct_window *w, int *axis) {
+  oct_auto_pad pad;
+  const char *why = oct_window_read(node, in, kernel, w, &pad, axis);
+  for (int i = 0; i < w->rank && !why; i++) {
+    *axis = i;
+    if (w->in[i] == OCT_DIM_UNKNOWN || w->kernel[i] == OCT_DIM_UNKNOWN) continue;
+    if (pad == OCT_PAD_SAME_UPPER || pad == OCT_PAD_SAME_LOWER) pad_same(w, i, pad == OCT_PAD_SAME_UPPER);
+    else why = size_axis(w, i, ceil_mode);
+  }
+  return why;
 }
 
 octet_status oct_window_infer(octet_context *ctx, const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode,
@@ -86,6 +98,20 @@ int oct_window_kernel_attribute(const oct_node *node, int64_t kernel[OCT_WINDOW_
   const int64_t *list = oct_node_ints(node, "kernel_shape", &count);
   for (int i = 0; i < OCT_WINDOW_MAX; i++) kernel[i] = i < (int)count ? list[i] : OCT_DIM_UNKNOWN;
   return (int)count;
+}
+
+octet_status oct_window_kernel(octet_context *ctx, const oct_node *node, const oct_shape *weights, int rank,
+                               int64_t kernel[OCT_WINDOW_MAX]) {
+  int64_t given[OCT_WINDOW_MAX];
+  int count = oct_window_kernel_attribute(node, given);
+  if (count && count != rank) return oct_infer_fail(ctx, node, "kernel_shape has %d numbers for %d spatial axes", count, rank);
+  for (int i = 0; i < rank; i++) {
+    kernel[i] = weights ? weights->dim[i + 2] : OCT_DIM_UNKNOWN;
+    if (kernel[i] == OCT_DIM_UNKNOWN) kernel[i] = given[i];
+    else if (count && given[i] != kernel[i])
+      return oct_infer_fail(ctx, node, "kernel_shape[%d] is %lld, but the weights have %lld", i, (long long)given[i], (long long)kernel[i]);
+  }
+  return OCTET_OK;
 }
 
 int64_t oct_window_taps(const oct_window *w) {

@@ -22,6 +22,12 @@ typedef struct oct_window {
     "strides", OCT_ATTRIBUTE_INTS, false, "", 1, INT32_MAX, "step per spatial axis, default 1"                               \
   }
 
+typedef enum oct_auto_pad { OCT_PAD_EXPLICIT, OCT_PAD_VALID, OCT_PAD_SAME_UPPER, OCT_PAD_SAME_LOWER } oct_auto_pad;
+
+/* What the attributes say, sizes checked; `out` stays unknown and, with auto_pad, the padding 0. Returns as oct_window_make(). */
+const char *oct_window_read(const oct_node *node, const oct_shape *in, const int64_t *kernel, oct_window *window, oct_auto_pad *pad,
+                            int *axis);
+
 /* Fills the window of `node` for input shape `in` ([N,C,spatial...]) and kernel sizes (one per spatial axis, may hold unknown dims).
  * Returns NULL, or the broken rule in words with the spatial axis (or -1) in *axis. */
 const char *oct_window_make(const oct_node *node, const oct_shape *in, const int64_t *kernel, bool ceil_mode, oct_window *window,
@@ -33,6 +39,10 @@ octet_status oct_window_infer(octet_context *ctx, const oct_node *node, const oc
 
 /* Kernel sizes from the attribute kernel_shape (pools): copies up to OCT_WINDOW_MAX, returns the count given. */
 int oct_window_kernel_attribute(const oct_node *node, int64_t kernel[OCT_WINDOW_MAX]);
+
+/* The same for convolutions: sizes are those of the weights [.,.,kernel...] (NULL: unknown), which the attribute must agree with. */
+octet_status oct_window_kernel(octet_context *ctx, const oct_node *node, const oct_shape *weights, int rank,
+                               int64_t kernel[OCT_WINDOW_MAX]);
 
 /* Elements in the kernel and in the output of one channel; every dim must be known. */
 int64_t oct_window_taps(const oct_window *window);

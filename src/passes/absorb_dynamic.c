@@ -14,9 +14,9 @@ typedef struct match {
   oct_node *product, *source; /* the integer operator; what quantizes its input */
   oct_node *last;             /* the Mul or Add that becomes the layer */
   bool conv, has_scale;
-  int factors;                   /* constant ones */
-  const oct_tensor *factor[2];   /* one number each, or one per channel */
-  const oct_tensor *bias;        /* or NULL */
+  int factors;                 /* constant ones */
+  const oct_tensor *factor[2]; /* one number each, or one per channel */
+  const oct_tensor *bias;      /* or NULL */
   int64_t channels;
 } match;
 
@@ -97,25 +97,40 @@ static bool take_factor(match *m, const oct_value *v, const oct_shape *out) {
   return false;
 }
 
+/* The product's shape; where the graph does not know it, what is certain: no factor that fits this changes the rank. */
+static oct_shape product_shape(const match *m, const oct_value *v) {
+  if (v->has_shape) return v->shape;
+  oct_shape shape = oct_shape_of(1, m->channels);
+  if (!m->conv) return shape;
+  shape.rank = m->product->inputs[1]->shape.rank;
+  for (int d = 0; d < shape.rank; d++) shape.dim[d] = d == 1 ? m->channels : OCT_DIM_UNKNOWN;
+  return shape;
+}
+
+static bool keeps_rank(const oct_node *node, const oct_value *v) {
+  const oct_value *y = node->outputs[0];
+  return y->has_shape == v->has_shape && (!v->has_shape || y->shape.rank == v->shape.rank);
+}
+
 /* From the Cast on: multiplications until scale and constant are found, then the bias. */
 static bool find_end(const oct_rewrite *rw, match *m) {
   oct_node *cast = oct_rewrite_only_user(rw, m->product->outputs[0]), *user;
   if (!is_op(cast, "cast") || cast->outputs[0]->dtype != OCT_F32) return false;
   oct_value *v = cast->outputs[0];
-  const oct_shape *out = &v->shape;
+  const oct_shape shape = product_shape(m, v), *out = &shape;
   bool whole = !is_dynamic(m); /* the scale is among the constants */
-  if (!v->has_shape) return false;
   while ((!m->has_scale && !whole) || m->factors == 0) {
     user = oct_rewrite_only_user(rw, v);
-    if (!is_op(user, "mul") || user->n_inputs != 2 || !user->outputs[0]->has_shape || user->outputs[0]->shape.rank != out->rank) break;
+    if (!is_op(user, "mul") || user->n_inputs != 2 || !keeps_rank(user, v)) break;
     if (!take_factor(m, user->inputs[user->inputs[0] == v], out)) break;
     m->last = user;
     v = user->outputs[0];
     if (v->quant) break;
   }
   if (!m->last || (!m->has_scale && !whole) || (whole && !m->factors)) return false;
-  user = v->quant || whole ? NULL : oct_rewrite_only_user(rw, v); /* a bias after 8-bit inputs would be rounded to the accumulator's units */
-  if (!is_op(user, "add") || user->n_inputs != 2 || !user->outputs[0]->has_shape || user->outputs[0]->shape.rank != out->rank) return true;
+  user =
+      v->quant || whole ? NULL : oct_rewrite_only_user(rw, v); /* a bias after 8-bit inputs would be rounded to the accumulator's units */
+  if (!is_op(user, "add") || user->n_inputs != 2 || !v->has_shape || !keeps_rank(user, v)) return true;
   if (!m->conv && (out->rank != 2 || m->product->inputs[0]->shape.rank != 2)) return true; /* no layer with bias: the Add stays */
   const oct_tensor *bias = oct_float_constant(user->inputs[user->inputs[0] == v]);
   if (!is_per_channel(m, bias, out)) return true;
@@ -138,10 +153,10 @@ static bool same_zero_point(const match *m) {
 static bool find(const oct_rewrite *rw, oct_node *node, match *m) {
   *m = (match){.product = node, .conv = is_op(node, "conv_integer")};
   if (!m->conv && !is_op(node, "matmul_integer")) return false;
-  const oct_value *q = node->inputs[0], *w = node->inputs[1], *y = node->outputs[0];
+  const oct_value *q = node->inputs[0], *w = node->inputs[1];
   m->source = q->producer;
   if (!m->source || m->source->outputs[0] != q || !(is_dynamic(m) || oct_node_has(m->source, OCT_TRAIT_QUANTIZE))) return false;
-  if (!oct_constant_of(w) || w->quant || !q->has_shape || !y->has_shape || !same_zero_point(m)) return false;
+  if (!oct_constant_of(w) || w->quant || !same_zero_point(m)) return false;
   if (m->conv ? w->shape.rank < 3 || w->shape.rank > 4 : w->shape.rank != 2) return false;
   m->channels = w->shape.dim[m->conv ? 0 : 1];
   return m->channels > 0 && oct_shape_count(&w->shape) > 0 && find_end(rw, m);

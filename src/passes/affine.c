@@ -39,7 +39,7 @@ static bool is_plain(const oct_node *node) {
     return node->outputs[0]->has_shape && node->outputs[0]->shape.rank == 2 && node->inputs[0]->shape.rank == 2;
   if (strcmp(node->op->name, "gemm") == 0)
     return oct_node_float(node, "alpha") == 1 && (oct_node_float(node, "beta") == 1 || node->n_inputs < 3 || !node->inputs[2]);
-  return strcmp(node->op->name, "conv") == 0;
+  return strcmp(node->op->name, "conv") == 0 || strcmp(node->op->name, "conv_transpose") == 0;
 }
 
 /* One number per output channel; gemm takes one for all, too. */
@@ -89,8 +89,10 @@ static octet_status scale_weights(oct_rewrite *rw, oct_node *node, int64_t chann
   int64_t strides[OCT_MAX_RANK], count = oct_shape_count(&old->shape);
   oct_shape_strides(&old->shape, strides);
   int64_t stride = strides[weight_axis(node)];
-  for (int64_t i = 0; i < count; i++)
-    ((float *)fresh->data)[i] = (float)(oct_get_f64(old->data, old->dtype, i) * factor[i / stride % channels]);
+  const float *plain = old->dtype == OCT_F32 ? old->data : NULL;
+  for (int64_t first = 0, c = 0; first < count; first += stride, c = c + 1 < channels ? c + 1 : 0)
+    for (int64_t i = first; i < first + stride; i++)
+      ((float *)fresh->data)[i] = (float)((plain ? (double)plain[i] : oct_get_f64(old->data, old->dtype, i)) * factor[c]);
   return set_constant(rw, node, 1, node->inputs[1]->name, fresh);
 }
 

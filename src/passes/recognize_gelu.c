@@ -9,7 +9,8 @@ static bool is_op(const oct_node *node, const char *name) { return node && strcm
 /* A scalar of rank 0: it broadcasts to no other shape, even where the shape of the other operand is not known. */
 static bool is_near(const oct_value *v, double wanted) {
   double number;
-  return v && !v->quant && oct_constant_of(v) && v->tensor->shape.rank == 0 && oct_constant_scalar(v, &number) && fabs(number - wanted) < 1e-6;
+  return v && !v->quant && oct_constant_of(v) && v->tensor->shape.rank == 0 && oct_constant_scalar(v, &number) &&
+         fabs(number - wanted) < 1e-6;
 }
 
 /* The other input of a two-input node when one is a constant near `wanted`; else NULL. */

@@ -2,6 +2,9 @@
  * SPDX-License-Identifier: MIT */
 #include "quantize/calibration.h"
 
+#include <stdatomic.h>
+
+#include "base/threads.h"
 #include "ops/fold.h"
 #include "passes/pass.h"
 #include "quantize/probe.h"
@@ -88,7 +91,7 @@ static octet_status choose_observed(oct_calibration *c) {
 static octet_status prepare(oct_calibration *c, const oct_graph *graph, const oct_quantize_options *options) {
   octet_context *ctx = c->ctx;
   OCT_TRY(make_graph(c, graph, options));
-  OCT_TRY(oct_fuse(ctx, c->graph, OCT_FUSE_ALL, &c->fusion));
+  OCT_TRY(oct_fuse(ctx, c->graph, OCT_FUSE_ALL & ~(unsigned)OCT_FUSE_ATTENTION, &c->fusion));
   OCT_TRY(oct_graph_uses(ctx, c->graph, &c->uses));
   c->nodes = oct_alloc(ctx, c->graph->n_nodes + 1, sizeof *c->nodes);
   c->values = oct_alloc(ctx, c->graph->n_values + 1, sizeof *c->values);
@@ -125,6 +128,8 @@ void oct_calibration_destroy(oct_calibration *c) {
   if (!c) return;
   for (size_t i = 0; c->values && i < c->graph->n_values; i++) oct_free(c->values[i].observer);
   oct_probe_destroy(c->probe);
+  oct_free(c->probed);
+  oct_free(c->refused);
   oct_fusion_map_free(&c->fusion);
   oct_uses_free(&c->uses);
   oct_free(c->nodes);
@@ -142,22 +147,47 @@ bool oct_calibration_wants_data(const oct_calibration *calibration) { return cal
 static octet_status start_probe(oct_calibration *c) {
   if (c->probe) return OCTET_OK;
   const char **names = oct_alloc(c->ctx, c->graph->n_values + 1, sizeof *names);
+  c->probed = oct_alloc(c->ctx, c->graph->n_values + 1, sizeof *c->probed);
+  c->refused = oct_alloc(c->ctx, c->graph->n_values + 1, sizeof *c->refused);
   size_t count = 0;
-  if (!names) return OCTET_OUT_OF_MEMORY;
-  for (size_t i = 0; i < c->graph->n_values; i++)
-    if (c->values[i].observer) names[count++] = c->graph->values[i]->name;
-  octet_status status = oct_probe_create(c->ctx, c->graph, names, count, &c->probe);
+  octet_status status = names && c->probed && c->refused ? OCTET_OK : OCTET_OUT_OF_MEMORY;
+  for (size_t i = 0; i < c->graph->n_values && status == OCTET_OK; i++) {
+    if (!c->values[i].observer) continue;
+    c->probed[count] = c->values[i].observer;
+    names[count++] = c->graph->values[i]->name;
+  }
+  if (status == OCTET_OK) status = oct_probe_create(c->ctx, c->graph, names, count, &c->probe);
+  if (status != OCTET_OK) {
+    oct_free(c->probed);
+    oct_free(c->refused);
+    c->probed = NULL, c->refused = NULL;
+  }
   oct_free(names);
   return status;
 }
 
-static octet_status take_in(oct_calibration *c, const oct_probe_run *run) {
-  for (size_t i = 0; i < run->count; i++) {
-    const oct_value *v = oct_graph_find(c->graph, run->values[i].name);
-    oct_observer *o = v ? c->values[v->id].observer : NULL;
-    if (o && run->values[i].data)
-      OCT_TRY(oct_observer_update(c->ctx, o, &c->options.observers, v->name, run->values[i].data, run->values[i].elements, run->samples));
+/* Values of one run, which threads take one after the other: they differ much in size. */
+typedef struct observing {
+  oct_calibration *calibration;
+  const oct_probe_run *run;
+  atomic_size_t next;
+} observing;
+
+static void observe_values(void *user, size_t begin, size_t end, size_t worker) {
+  observing *o = user;
+  const oct_calibration *c = o->calibration;
+  (void)begin, (void)end, (void)worker;
+  for (size_t i; (i = atomic_fetch_add_explicit(&o->next, 1, memory_order_relaxed)) < o->run->count;) {
+    const oct_probed_value *v = &o->run->values[i];
+    c->refused[i] = v->data && !oct_observer_take(c->probed[i], &c->options.observers, v->data, v->elements, o->run->samples);
   }
+}
+
+static octet_status take_in(oct_calibration *c, const oct_probe_run *run) {
+  observing o = {.calibration = c, .run = run};
+  oct_parallel(c->ctx, (size_t)c->ctx->threads, 1, observe_values, &o);
+  for (size_t i = 0; i < run->count; i++)
+    if (c->refused[i]) return oct_observer_refuse(c->ctx, run->values[i].name, run->values[i].data, run->values[i].elements);
   c->samples += run->samples;
   return OCTET_OK;
 }

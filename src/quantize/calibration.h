@@ -45,6 +45,8 @@ struct oct_calibration {
   bool wants_data;
   uint64_t samples;
   struct oct_probe *probe; /* the running float graph (calibration.c) */
+  oct_observer **probed;   /* by value of the probe: its observer */
+  bool *refused;           /* by value of the probe: the last run had NaN or an infinity there */
 };
 
 /* Role of input i of a node. */

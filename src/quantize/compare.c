@@ -35,7 +35,7 @@ static bool is_compared(const oct_comparison *k, const oct_node *node) {
 
 static octet_status find_layers(oct_comparison *k) {
   oct_graph *q = k->quantized;
-  OCT_TRY(oct_fuse(k->ctx, q, OCT_FUSE_ALL, &k->fusion));
+  OCT_TRY(oct_fuse(k->ctx, q, OCT_FUSE_ALL & ~(unsigned)OCT_FUSE_ATTENTION, &k->fusion));
   k->layers = oct_alloc(k->ctx, q->n_nodes + 1, sizeof *k->layers);
   if (!k->layers) return OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; i < q->n_nodes; i++) {

@@ -44,6 +44,10 @@ oct_observer_settings oct_observer_settings_default(void);
 octet_status oct_observer_update(octet_context *ctx, oct_observer *observer, const oct_observer_settings *settings, const char *name,
                                  const float *data, size_t count, size_t samples);
 
+/* Its two halves, for threads: false when a value is not finite (nothing is taken in then); and the failure that says so. */
+bool oct_observer_take(oct_observer *observer, const oct_observer_settings *settings, const float *data, size_t count, size_t samples);
+octet_status oct_observer_refuse(octet_context *ctx, const char *name, const float *data, size_t count);
+
 typedef struct oct_range {
   double low, high; /* low <= 0 <= high */
 } oct_range;

@@ -2,6 +2,8 @@
  * Uses of one constant along one axis share one int8 constant, stored once; each static use gets a bias of its own, since a bias counts in
  * units of input scale * weight scale.
  * SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "quantize/calibration.h"
 
 /* Layers that read the same weights in the same way. Ids are node ids. */
@@ -160,6 +162,13 @@ static octet_status judge_per_tensor(oct_conversion *k, const sharing *s, const 
   return status;
 }
 
+/* The others run in float, with weights of 8 bits. */
+static bool has_dynamic_form(const oct_node *node) {
+  for (const oct_attribute_spec *a = node->op->attributes; a && a->name; a++)
+    if (strcmp(a->name, "dynamic") == 0) return true;
+  return false;
+}
+
 static octet_status finish_node(oct_conversion *k, oct_node *node, const oct_value *weight, const sharing *s, const oct_weight_form *form,
                                 bool first) {
   oct_calibration *c = k->calibration;
@@ -168,7 +177,8 @@ static octet_status finish_node(oct_conversion *k, oct_node *node, const oct_val
   layer->weights = weight->quant->axis < 0 ? "int8 per tensor" : "int8 per channel";
   layer->weight_sqnr_db = form->sqnr_db;
   if (first) layer->bytes += weight->tensor->bytes + (size_t)weight->quant->count * sizeof(float);
-  if (c->nodes[node->id].mode == OCT_MODE_DYNAMIC) OCT_TRY(oct_node_set_int(c->ctx, k->graph, node, "dynamic", 1));
+  if (c->nodes[node->id].mode == OCT_MODE_DYNAMIC && has_dynamic_form(node))
+    OCT_TRY(oct_node_set_int(c->ctx, k->graph, node, "dynamic", 1));
   const oct_value *bias = bias_of(original);
   if (!bias || !oct_constant_of(bias)) return OCTET_OK;
   if (is_static(k, node)) OCT_TRY(make_bias(c->ctx, k->graph, node, weight, s->axis, oct_use_count(&c->uses, bias) == 1));

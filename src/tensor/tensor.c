@@ -38,6 +38,8 @@ octet_status oct_tensor_create(octet_context *ctx, oct_dtype dtype, const oct_sh
   return OCTET_OK;
 }
 
+#define FORGOTTEN_BYTES ((size_t)256 << 10) /* copied from a mapped file: from here on its pages are given back */
+
 octet_status oct_tensor_from_bytes(octet_context *ctx, oct_dtype dtype, const oct_shape *shape, oct_file *file, const uint8_t *bytes,
                                    size_t size, oct_tensor **out) {
   *out = NULL;
@@ -50,6 +52,7 @@ octet_status oct_tensor_from_bytes(octet_context *ctx, oct_dtype dtype, const oc
   if (!file || size == 0 || (uintptr_t)bytes % oct_dtype_size(dtype) != 0) {
     OCT_TRY(oct_tensor_create(ctx, dtype, shape, out));
     if (size) memcpy((*out)->data, bytes, size);
+    if (size >= FORGOTTEN_BYTES) oct_file_forget(file, bytes, size);
     return OCTET_OK;
   }
   oct_tensor *tensor = new_tensor(ctx, dtype, shape, size);

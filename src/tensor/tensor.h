@@ -6,18 +6,18 @@
 #include "base/file.h"
 
 /* name, text form, bytes, is float, is signed */
-#define OCT_DTYPE_LIST(X)       \
-  X(F32, "f32", 4, true, true)  \
-  X(F64, "f64", 8, true, true)  \
-  X(F16, "f16", 2, true, true)  \
+#define OCT_DTYPE_LIST(X)        \
+  X(F32, "f32", 4, true, true)   \
+  X(F64, "f64", 8, true, true)   \
+  X(F16, "f16", 2, true, true)   \
   X(BF16, "bf16", 2, true, true) \
-  X(I8, "i8", 1, false, true)   \
-  X(U8, "u8", 1, false, false)  \
-  X(I16, "i16", 2, false, true) \
+  X(I8, "i8", 1, false, true)    \
+  X(U8, "u8", 1, false, false)   \
+  X(I16, "i16", 2, false, true)  \
   X(U16, "u16", 2, false, false) \
-  X(I32, "i32", 4, false, true) \
+  X(I32, "i32", 4, false, true)  \
   X(U32, "u32", 4, false, false) \
-  X(I64, "i64", 8, false, true) \
+  X(I64, "i64", 8, false, true)  \
   X(U64, "u64", 8, false, false) \
   X(BOOL, "bool", 1, false, false)
 
@@ -26,7 +26,7 @@ typedef enum oct_dtype {
 #define X(name, text, bytes, is_float, is_signed) OCT_##name,
   OCT_DTYPE_LIST(X)
 #undef X
-  OCT_DTYPE_COUNT
+      OCT_DTYPE_COUNT
 } oct_dtype;
 
 size_t oct_dtype_size(oct_dtype dtype);
@@ -75,7 +75,7 @@ bool oct_quant_equal(const oct_quant *a, const oct_quant *b); /* two NULLs are e
 typedef struct oct_tensor {
   oct_dtype dtype;
   oct_shape shape;
-  void *data;   /* aligned to OCT_ALIGNMENT unless it points into `file` */
+  void *data; /* aligned to OCT_ALIGNMENT unless it points into `file` */
   size_t bytes;
   int references;
   oct_file *file; /* not NULL: data is a read-only view into it */
@@ -95,7 +95,7 @@ octet_status oct_tensor_cast(octet_context *ctx, const oct_tensor *in, oct_dtype
 /* Element access by flat index, for references and tests; not for hot loops. */
 double oct_get_f64(const void *data, oct_dtype dtype, int64_t index);
 int64_t oct_get_i64(const void *data, oct_dtype dtype, int64_t index);
-void oct_set_f64(void *data, oct_dtype dtype, int64_t index, double value); /* to integers: truncates, saturates; NaN becomes 0 */
+void oct_set_f64(void *data, oct_dtype dtype, int64_t index, double value);  /* to integers: truncates, saturates; NaN becomes 0 */
 void oct_set_i64(void *data, oct_dtype dtype, int64_t index, int64_t value); /* wraps */
 
 /* Half precision, round to nearest even. */
