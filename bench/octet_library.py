@@ -36,7 +36,7 @@ class StepTiming(C.Structure):
 class Layer(C.Structure):
     _fields_ = [("name", C.c_char_p), ("op", C.c_char_p), ("type", C.c_char_p), ("kernel", C.c_char_p), ("fused_into", C.c_char_p), ("reason", C.c_char_p),
                 ("dtype", C.c_char_p), ("rank", C.c_int), ("dims", C.c_int64 * 8), ("macs", C.c_double), ("parameters", C.c_size_t), ("bytes", C.c_size_t),
-                ("seconds", C.c_double)]
+                ("seconds", C.c_double), ("choice", C.c_char_p)]
 
 
 class Timing(C.Structure):

@@ -80,13 +80,13 @@ static void add_row(cli_table *table, const bench_row *r) {
 }
 
 static void print_json(const char *name, const char *isa, const bench_row *r) {
-  json_t *object = json_pack("{s:s,s:I,s:I,s:s,s:s,s:f,s:f,s:f,s:f,s:I,s:I,s:I}", "model", name, "batch", (json_int_t)r->batch, "threads",
-                             (json_int_t)r->threads, "executor", "static", "isa", isa, "min_ms", r->time.min_ms, "median_ms",
-                             r->time.median_ms, "p90_ms", r->time.p90_ms, "p99_ms", r->time.p99_ms, "runs", (json_int_t)r->time.runs,
-                             "arena_bytes", (json_int_t)r->arena, "weight_bytes", (json_int_t)r->weights);
+  json_t *object =
+      cli_json("sIIssffffIII", "model", name, "batch", (json_int_t)r->batch, "threads", (json_int_t)r->threads, "executor", "static", "isa",
+               isa, "min_ms", r->time.min_ms, "median_ms", r->time.median_ms, "p90_ms", r->time.p90_ms, "p99_ms", r->time.p99_ms, "runs",
+               (json_int_t)r->time.runs, "arena_bytes", (json_int_t)r->arena, "weight_bytes", (json_int_t)r->weights);
   if (r->energy.reason[0]) {
     json_object_set_new(object, "joules", json_null());
-    json_object_set_new(object, "no_joules", json_string(r->energy.reason));
+    json_object_set_new(object, "no_joules", cli_json_text(r->energy.reason));
   } else {
     json_object_set_new(object, "joules", json_real(r->energy.joules / (double)r->batch));
     json_object_set_new(object, "watts", json_real(r->energy.watts));

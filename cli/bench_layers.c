@@ -108,11 +108,11 @@ void bench_print_steps(const bench_row *row) {
 static json_t *json_step(const bench_row *row, size_t i) {
   const octet_step_timing *t = &row->step_times[i];
   bounds b = bounds_of(row, i);
-  return json_pack("{s:I,s:s,s:s,s:b,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step", (json_int_t)i, "layer", row->steps[i].layer, "kernel",
-                   row->steps[i].kernel, "integer", t->integer, "median_us", 1e3 * t->median_ms, "min_us", 1e3 * t->min_ms, "macs",
-                   row->steps[i].macs, "weight_bytes", t->weight_bytes, "read_bytes", t->read_bytes, "written_bytes", t->written_bytes,
-                   "arithmetic_share", share(b.arithmetic_ms, t->median_ms), "bandwidth_share", share(b.memory_ms, t->median_ms), "nearer",
-                   b.arithmetic_ms >= b.memory_ms ? "arithmetic" : "memory");
+  return cli_json("Issbffffffffs", "step", (json_int_t)i, "layer", row->steps[i].layer, "kernel", row->steps[i].kernel, "integer",
+                  t->integer, "median_us", 1e3 * t->median_ms, "min_us", 1e3 * t->min_ms, "macs", row->steps[i].macs, "weight_bytes",
+                  t->weight_bytes, "read_bytes", t->read_bytes, "written_bytes", t->written_bytes, "arithmetic_share",
+                  share(b.arithmetic_ms, t->median_ms), "bandwidth_share", share(b.memory_ms, t->median_ms), "nearer",
+                  b.arithmetic_ms >= b.memory_ms ? "arithmetic" : "memory");
 }
 
 void bench_json_steps(const bench_row *row, json_t *object) {
@@ -124,9 +124,9 @@ void bench_json_steps(const bench_row *row, json_t *object) {
   bounds bound;
   double macs = add_up(row, &time, &bound);
   json_object_set_new(object, "all_steps",
-                      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f}", "median_us", 1e3 * time.median_ms, "min_us", 1e3 * time.min_ms, "macs", macs,
-                                "bytes", time.weight_bytes + time.read_bytes + time.written_bytes, "arithmetic_share",
-                                share(bound.arithmetic_ms, time.median_ms), "bandwidth_share", share(bound.memory_ms, time.median_ms)));
+                      cli_json("ffffff", "median_us", 1e3 * time.median_ms, "min_us", 1e3 * time.min_ms, "macs", macs, "bytes",
+                               time.weight_bytes + time.read_bytes + time.written_bytes, "arithmetic_share",
+                               share(bound.arithmetic_ms, time.median_ms), "bandwidth_share", share(bound.memory_ms, time.median_ms)));
   json_object_set_new(object, "peaks",
                       json_pack("{s:f,s:f,s:[f,f,f,f],s:[I,I,I]}", "int8_gmacs", p->int8_gmacs, "float_gmacs", p->float_gmacs, "read_gbs",
                                 p->read_gbs[0], p->read_gbs[1], p->read_gbs[2], p->read_gbs[3], "cache_bytes",

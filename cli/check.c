@@ -29,11 +29,11 @@ static int check_case(cli *c, const char *folder, tally *t) {
   octet_context_clear_warnings(c->ctx);
   t->count[result]++;
   if (c->json)
-    cli_print_json(json_pack("{s:s,s:s,s:s}", "case", cli_base_name(folder), "result",
-                             result == OCTET_CASE_PASSED   ? "passed"
-                             : result == OCTET_CASE_FAILED ? "failed"
-                                                           : "skipped",
-                             "detail", detail));
+    cli_print_json(cli_json("sss", "case", cli_base_name(folder), "result",
+                            result == OCTET_CASE_PASSED   ? "passed"
+                            : result == OCTET_CASE_FAILED ? "failed"
+                                                          : "skipped",
+                            "detail", detail));
   else if (!t->only_failures || result == OCTET_CASE_FAILED)
     printf("%-8s %s%s%s\n", words[result], cli_base_name(folder), *detail ? ": " : "", detail);
   return CLI_DONE;
@@ -75,8 +75,7 @@ static int run(cli *c, int argc, char **argv) {
   for (size_t i = 0; i < c->n_positional && status == CLI_DONE; i++) status = check_folder(c, c->positional[i], &t, 0);
   if (status != CLI_DONE) return status;
   if (c->json)
-    cli_print_json(
-        json_pack("{s:I,s:I,s:I}", "passed", (json_int_t)t.count[0], "failed", (json_int_t)t.count[1], "skipped", (json_int_t)t.count[2]));
+    cli_print_json(cli_json("III", "passed", (json_int_t)t.count[0], "failed", (json_int_t)t.count[1], "skipped", (json_int_t)t.count[2]));
   else printf("%zu passed, %zu failed, %zu skipped\n", t.count[0], t.count[1], t.count[2]);
   return t.count[1] ? CLI_FAILED : CLI_DONE;
 }

@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,7 @@ static bool store(const cli_option *o, const char *value) {
       return *end == 0 && errno == 0;
     case CLI_NUMBER:
       *(double *)o->target = strtod(value, &end);
-      return *end == 0 && end != value && errno == 0 && *(double *)o->target >= 0;
+      return *end == 0 && end != value && errno == 0 && isfinite(*(double *)o->target) && *(double *)o->target >= 0;
     case CLI_LIST: {
       cli_list *list = o->target;
       if (list->count == sizeof list->items / sizeof *list->items) return false;
@@ -156,18 +157,6 @@ void cli_warnings(cli *c) {
   for (size_t i = 0; i < octet_context_warning_count(c->ctx); i++)
     fprintf(stderr, "octet %s: warning: %s\n", c->command->name, octet_context_warning(c->ctx, i));
   octet_context_clear_warnings(c->ctx);
-}
-
-void cli_print_json(json_t *value) {
-  json_dumpf(value, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-  putchar('\n');
-  json_decref(value);
-}
-
-json_t *cli_json_dims(const octet_tensor *tensor) {
-  json_t *dims = json_array();
-  for (int d = 0; d < tensor->rank; d++) json_array_append_new(dims, tensor->dims[d] < 0 ? json_null() : json_integer(tensor->dims[d]));
-  return dims;
 }
 
 const char *cli_dims(const int64_t *dims, int rank, char text[128]) {

@@ -75,6 +75,10 @@ int cli_usage(cli *c, const char *format, ...) __attribute__((format(printf, 2, 
 void cli_warnings(cli *c);
 /* Prints one line of JSON and drops the reference. */
 void cli_print_json(json_t *value);
+/* An object of keys and values in turn; `kinds` has one letter per value: s text (NULL: no such key), f double (none: null), I json_int_t, i int,
+ * b bool, o json_t, whose reference is taken. Texts may hold any bytes. */
+json_t *cli_json(const char *kinds, ...);
+json_t *cli_json_text(const char *text);
 json_t *cli_json_dims(const octet_tensor *tensor);
 /* "1x3x224x224", "?" for unknown. */
 const char *cli_dims(const int64_t *dims, int rank, char text[128]);

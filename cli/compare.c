@@ -10,19 +10,19 @@ static void print_json(const octet_comparison *r) {
   json_t *outputs = json_array(), *layers = json_array(), *islands = json_array(), *warnings = json_array();
   for (size_t i = 0; i < octet_comparison_output_count(r); i++) {
     octet_output_difference o = octet_comparison_output(r, i);
-    json_array_append_new(outputs, json_pack("{s:s,s:o,s:f}", "name", o.name, "sqnr_db", decibels(o.sqnr_db), "max_error", o.max_error));
+    json_array_append_new(outputs, cli_json("sof", "name", o.name, "sqnr_db", decibels(o.sqnr_db), "max_error", o.max_error));
   }
   for (size_t i = 0; i < octet_comparison_layer_count(r); i++) {
     octet_layer_difference l = octet_comparison_layer(r, i);
-    json_t *o = json_pack("{s:s,s:s,s:s,s:o,s:o,s:o}", "name", l.name, "op", l.op, "type", l.type, "sqnr_db", decibels(l.sqnr_db),
-                          "sqnr_alone_db", decibels(l.sqnr_alone_db), "clipped", decibels(l.clipped));
-    if (l.reason) json_object_set_new(o, "reason", json_string(l.reason));
+    json_t *o = cli_json("sssooo", "name", l.name, "op", l.op, "type", l.type, "sqnr_db", decibels(l.sqnr_db), "sqnr_alone_db",
+                         decibels(l.sqnr_alone_db), "clipped", decibels(l.clipped));
+    if (l.reason) json_object_set_new(o, "reason", cli_json_text(l.reason));
     json_array_append_new(layers, o);
-    if (l.island) json_array_append_new(islands, json_string(l.name));
+    if (l.island) json_array_append_new(islands, cli_json_text(l.name));
   }
   for (size_t i = 0; i < octet_comparison_warning_count(r); i++)
-    json_array_append_new(warnings, json_string(octet_comparison_warning(r, i)));
-  cli_print_json(json_pack("{s:o,s:o,s:o,s:o}", "outputs", outputs, "layers", layers, "float_islands", islands, "warnings", warnings));
+    json_array_append_new(warnings, cli_json_text(octet_comparison_warning(r, i)));
+  cli_print_json(cli_json("oooo", "outputs", outputs, "layers", layers, "float_islands", islands, "warnings", warnings));
 }
 
 static const char *decibel_text(double x, char text[32]) {

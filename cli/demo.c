@@ -145,10 +145,10 @@ static void print_rows(const cli *c, const form *forms, size_t n) {
     const form *f = &forms[i];
     double us1 = 1e3 * f->ms1, us256 = 1e3 * f->ms256 / 256;
     if (c->json) {
-      cli_print_json(json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f}", "form", f->name, "correct", (json_int_t)f->correct, "change",
-                               (json_int_t)f->correct - (json_int_t)forms[0].correct, "file_bytes", (json_int_t)f->file_bytes,
-                               "weight_bytes", (json_int_t)f->weight_bytes, "arena_bytes", (json_int_t)f->arena_bytes, "batch1_us", us1,
-                               "batch256_us_per_image", us256, "speedup1", forms[0].ms1 / f->ms1, "speedup256", forms[0].ms256 / f->ms256));
+      cli_print_json(cli_json("sIIIIIffff", "form", f->name, "correct", (json_int_t)f->correct, "change",
+                              (json_int_t)f->correct - (json_int_t)forms[0].correct, "file_bytes", (json_int_t)f->file_bytes,
+                              "weight_bytes", (json_int_t)f->weight_bytes, "arena_bytes", (json_int_t)f->arena_bytes, "batch1_us", us1,
+                              "batch256_us_per_image", us256, "speedup1", forms[0].ms1 / f->ms1, "speedup256", forms[0].ms256 / f->ms256));
       continue;
     }
     char cell[9][32];

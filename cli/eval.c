@@ -16,7 +16,7 @@ static int run(cli *c, int argc, char **argv) {
       {"--batch", CLI_COUNT, &batch, "N", "samples per run (chosen)"},
       {"--weights", CLI_TEXT, (void *)&weights, "FILE", "take the weights from this .pth, .npz or .npy"},
       {"--no-fuse", CLI_TEXT, (void *)&no_fuse, "NAMES",
-       "leave these out: residual, activation, table, bias, transpose, attention, all (fusions), or passes; comma-separated"},
+       "leave these out: residual, activation, table, bias, transpose, attention, strips, all (fusions), or passes; comma-separated"},
       {"--exact-float", CLI_FLAG, &exact_float, NULL, "float convolutions by direct sums only: closer to exact, slower"},
       CLI_MAKING_OPTIONS(making),
       {0}};
@@ -37,8 +37,8 @@ static int run(cli *c, int argc, char **argv) {
   if (result == OCTET_OK) {
     cli_warnings(c);
     if (c->json)
-      cli_print_json(json_pack("{s:I,s:I,s:f,s:f,s:f}", "correct", (json_int_t)a.correct, "total", (json_int_t)a.total, "top1", a.top1,
-                               "top5", a.top5, "images_per_second", a.images_per_second));
+      cli_print_json(cli_json("IIfff", "correct", (json_int_t)a.correct, "total", (json_int_t)a.total, "top1", a.top1, "top5", a.top5,
+                              "images_per_second", a.images_per_second));
     else
       printf("top-1 %zu of %zu (%.2f %%), top-5 %.2f %%, %.0f images per second\n", a.correct, a.total, 100 * a.top1, 100 * a.top5,
              a.images_per_second);

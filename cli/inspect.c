@@ -4,19 +4,17 @@
 
 #include "cli.h"
 
-static json_t *port_json(octet_tensor t) {
-  return json_pack("{s:s,s:s,s:o}", "name", t.name, "dtype", t.dtype, "shape", cli_json_dims(&t));
-}
+static json_t *port_json(octet_tensor t) { return cli_json("sso", "name", t.name, "dtype", t.dtype, "shape", cli_json_dims(&t)); }
 
 static json_t *layer_json(const octet_layer *l) {
   octet_tensor out = {.rank = l->rank};
   memcpy(out.dims, l->dims, sizeof out.dims);
-  json_t *o = json_pack("{s:s,s:s,s:s,s:o,s:f,s:I,s:I,s:s}", "name", l->name, "op", l->op, "dtype", l->dtype, "shape", cli_json_dims(&out),
-                        "macs", l->macs, "parameters", (json_int_t)l->parameters, "bytes", (json_int_t)l->bytes, "type", l->type);
-  if (l->kernel) json_object_set_new(o, "kernel", json_string(l->kernel));
-  if (l->fused_into) json_object_set_new(o, "fused_into", json_string(l->fused_into));
-  if (l->choice) json_object_set_new(o, "choice", json_string(l->choice));
-  if (l->reason) json_object_set_new(o, "reason", json_string(l->reason));
+  json_t *o = cli_json("sssofIIs", "name", l->name, "op", l->op, "dtype", l->dtype, "shape", cli_json_dims(&out), "macs", l->macs,
+                       "parameters", (json_int_t)l->parameters, "bytes", (json_int_t)l->bytes, "type", l->type);
+  if (l->kernel) json_object_set_new(o, "kernel", cli_json_text(l->kernel));
+  if (l->fused_into) json_object_set_new(o, "fused_into", cli_json_text(l->fused_into));
+  if (l->choice) json_object_set_new(o, "choice", cli_json_text(l->choice));
+  if (l->reason) json_object_set_new(o, "reason", cli_json_text(l->reason));
   return o;
 }
 
@@ -30,10 +28,10 @@ static void print_json(const octet_model *model, const octet_session *session) {
     macs += l.macs;
     json_array_append_new(operators, layer_json(&l));
   }
-  cli_print_json(json_pack("{s:o,s:o,s:o,s:I,s:f,s:I,s:I,s:i}", "inputs", inputs, "outputs", outputs, "operators", operators, "parameters",
-                           (json_int_t)octet_model_parameter_count(model), "macs", macs, "bytes",
-                           (json_int_t)octet_model_weight_bytes(model), "arena_bytes", (json_int_t)octet_session_arena_bytes(session),
-                           "boundaries", octet_session_boundary_count(session)));
+  cli_print_json(cli_json("oooIfIIi", "inputs", inputs, "outputs", outputs, "operators", operators, "parameters",
+                          (json_int_t)octet_model_parameter_count(model), "macs", macs, "bytes",
+                          (json_int_t)octet_model_weight_bytes(model), "arena_bytes", (json_int_t)octet_session_arena_bytes(session),
+                          "boundaries", octet_session_boundary_count(session)));
 }
 
 static void print_text(const cli *c, const octet_model *model, const octet_session *session) {

@@ -26,7 +26,7 @@ static int run(cli *c, int argc, char **argv) {
   if (status >= 0) return status;
   if (kernels) {
     for (size_t i = 0; i < octet_kernel_count(); i++) {
-      if (c->json) cli_print_json(json_pack("{s:s}", "kernel", octet_kernel_name(i)));
+      if (c->json) cli_print_json(cli_json("s", "kernel", octet_kernel_name(i)));
       else printf("%s%s\n", markdown ? "- " : "", octet_kernel_name(i));
     }
     return CLI_DONE;
@@ -39,8 +39,8 @@ static int run(cli *c, int argc, char **argv) {
     char names[256];
     imports(i, names);
     if (c->json)
-      cli_print_json(json_pack("{s:s,s:s,s:b,s:s,s:s}", "name", o.name, "quantization", o.quantization, "lowering", o.has_lowering, "onnx",
-                               names, "summary", o.summary));
+      cli_print_json(cli_json("ssbss", "name", o.name, "quantization", o.quantization, "lowering", o.has_lowering, "onnx", names, "summary",
+                              o.summary));
     else if (markdown)
       printf("| `%s` | %s | %s | %s | %s |\n", o.name, o.quantization, o.has_lowering ? "yes" : "reference", names, o.summary);
     else cli_table_row(&table, (const char *[]){o.name, o.quantization, o.has_lowering ? "yes" : "reference", names, o.summary});

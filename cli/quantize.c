@@ -18,27 +18,24 @@ typedef struct quantize_arguments {
 static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 static json_t *layer_json(const octet_quantized_layer *l) {
-  json_t *o =
-      json_pack("{s:s,s:s,s:s,s:b,s:b,s:I,s:o,s:o}", "name", l->name, "op", l->op, "type", l->type, "fused", l->fused, "island", l->island,
-                "bytes", (json_int_t)l->bytes, "weight_sqnr_db", number_or_null(l->weight_sqnr_db), "clipped", number_or_null(l->clipped));
-  if (l->weights) json_object_set_new(o, "weights", json_string(l->weights));
-  if (l->reason) json_object_set_new(o, "reason", json_string(l->reason));
+  json_t *o = cli_json("sssbbIoo", "name", l->name, "op", l->op, "type", l->type, "fused", l->fused, "island", l->island, "bytes",
+                       (json_int_t)l->bytes, "weight_sqnr_db", number_or_null(l->weight_sqnr_db), "clipped", number_or_null(l->clipped));
+  if (l->weights) json_object_set_new(o, "weights", cli_json_text(l->weights));
+  if (l->reason) json_object_set_new(o, "reason", cli_json_text(l->reason));
   return o;
 }
 
 static json_t *value_json(const octet_model *model, size_t index) {
   static const char *const observers[] = {"minmax", "moving-average", "percentile", "kl", "mse"};
   octet_quantized_value v = octet_model_quantized_value(model, index);
-  json_t *o = json_pack("{s:s,s:f,s:f,s:f,s:i,s:s,s:o,s:o}", "name", v.name, "low", (double)v.low, "high", (double)v.high, "scale",
-                        (double)v.scale, "zero_point", v.zero_point, "observer", v.observer, "clipped", number_or_null(v.clipped),
-                        "sqnr_db", number_or_null(v.sqnr_db));
+  json_t *o = cli_json("sfffisoo", "name", v.name, "low", (double)v.low, "high", (double)v.high, "scale", (double)v.scale, "zero_point",
+                       v.zero_point, "observer", v.observer, "clipped", number_or_null(v.clipped), "sqnr_db", number_or_null(v.sqnr_db));
   json_t *others = json_object();
   for (size_t k = 0; k < sizeof observers / sizeof *observers; k++) {
     double low, high, clipped, sqnr;
     if (!octet_model_quantized_alternative(model, index, observers[k], &low, &high, &clipped, &sqnr)) continue;
-    json_object_set_new(
-        others, observers[k],
-        json_pack("{s:f,s:f,s:o,s:o}", "low", low, "high", high, "clipped", number_or_null(clipped), "sqnr_db", number_or_null(sqnr)));
+    json_object_set_new(others, observers[k],
+                        cli_json("ffoo", "low", low, "high", high, "clipped", number_or_null(clipped), "sqnr_db", number_or_null(sqnr)));
   }
   json_object_set_new(o, "observers", others);
   return o;
@@ -110,8 +107,8 @@ static octet_status keep_slower_float(const octet_model *model, octet_dataset *d
 static json_t *slower_json(const slower_layers *slower) {
   json_t *list = json_array();
   for (size_t i = 0; i < slower->count; i++)
-    json_array_append_new(list, json_pack("{s:s,s:f,s:f,s:b}", "name", slower->layers[i].name, "float_ms", slower->layers[i].float_ms,
-                                          "quantized_ms", slower->layers[i].quantized_ms, "kept_float", slower->kept));
+    json_array_append_new(list, cli_json("sffb", "name", slower->layers[i].name, "float_ms", slower->layers[i].float_ms, "quantized_ms",
+                                         slower->layers[i].quantized_ms, "kept_float", slower->kept));
   return list;
 }
 
@@ -135,15 +132,15 @@ static void print_json(cli *c, const octet_model *original, const octet_model *m
   for (size_t i = 0; i < octet_model_quantized_layer_count(model); i++) {
     octet_quantized_layer l = octet_model_quantized_layer(model, i);
     json_array_append_new(layers, layer_json(&l));
-    if (l.island) json_array_append_new(islands, json_string(l.name));
+    if (l.island) json_array_append_new(islands, cli_json_text(l.name));
   }
   for (size_t i = 0; i < octet_model_quantized_value_count(model); i++) json_array_append_new(values, value_json(model, i));
   for (size_t i = 0; i < octet_context_warning_count(c->ctx); i++)
-    json_array_append_new(warnings, json_string(octet_context_warning(c->ctx, i)));
-  cli_print_json(json_pack("{s:s,s:s,s:I,s:I,s:i,s:o,s:o,s:o,s:o,s:o}", "mode", a->mode, "output", a->output, "bytes_before",
-                           (json_int_t)octet_model_weight_bytes(original), "bytes_after", (json_int_t)octet_model_weight_bytes(model),
-                           "boundaries", octet_model_quantized_boundaries(model), "float_islands", islands, "layers", layers, "values",
-                           values, "warnings", warnings, "slower", a->keep_slower ? slower_json(slower) : json_null()));
+    json_array_append_new(warnings, cli_json_text(octet_context_warning(c->ctx, i)));
+  cli_print_json(cli_json("ssIIiooooo", "mode", a->mode, "output", a->output, "bytes_before",
+                          (json_int_t)octet_model_weight_bytes(original), "bytes_after", (json_int_t)octet_model_weight_bytes(model),
+                          "boundaries", octet_model_quantized_boundaries(model), "float_islands", islands, "layers", layers, "values",
+                          values, "warnings", warnings, "slower", a->keep_slower ? slower_json(slower) : json_null()));
 }
 
 static void print_text(cli *c, const octet_model *original, const octet_model *model, const quantize_arguments *a) {

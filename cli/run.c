@@ -149,8 +149,7 @@ static octet_status write_outputs(cli *c, const run_state *s, const octet_sessio
       if (status != OCTET_OK) return status;
     }
     if (c->json) {
-      cli_print_json(json_pack("{s:s,s:s,s:o,s:s*}", "output", t.name, "dtype", t.dtype, "shape", cli_json_dims(&t), "file",
-                               s->output_dir ? path : NULL));
+      cli_print_json(cli_json("ssos", "output", t.name, "dtype", t.dtype, "shape", cli_json_dims(&t), "file", s->output_dir ? path : NULL));
       continue;
     }
     printf("%s  %s %s", t.name, t.dtype, cli_dims(t.dims, t.rank, dims));
@@ -184,8 +183,8 @@ static void print_profile(const cli *c, const octet_session *session, size_t run
     double us = 1e6 * s.seconds / (double)runs;
     const char *choice = s.macs > 0 ? choice_of(session, s.layer) : "";
     if (c->json) {
-      cli_print_json(json_pack("{s:I,s:s,s:s,s:f,s:f,s:s*}", "step", (json_int_t)i, "layer", s.layer, "kernel", s.kernel, "microseconds",
-                               us, "macs", s.macs, "choice", *choice ? choice : NULL));
+      cli_print_json(cli_json("Issffs", "step", (json_int_t)i, "layer", s.layer, "kernel", s.kernel, "microseconds", us, "macs", s.macs,
+                              "choice", *choice ? choice : NULL));
       continue;
     }
     char number[32], time[32], share[32], rate[32] = "";
@@ -220,7 +219,7 @@ static int run(cli *c, int argc, char **argv) {
       {"--profile", CLI_FLAG, &s.profile, NULL, "time of each step; with -v why it has its kernel"},
       {"--executor", CLI_TEXT, (void *)&s.executor, "NAME", "static (the only one so far)"},
       {"--no-fuse", CLI_TEXT, (void *)&s.no_fuse, "NAMES",
-       "leave these out: residual, activation, table, bias, transpose, attention, all (fusions), or passes; comma-separated"},
+       "leave these out: residual, activation, table, bias, transpose, attention, strips, all (fusions), or passes; comma-separated"},
       {"--weights", CLI_TEXT, (void *)&s.weights, "FILE", "take the weights from this .pth, .npz or .npy"},
       {"--exact-float", CLI_FLAG, &s.exact_float, NULL, "float convolutions by direct sums only: closer to exact, slower"},
       CLI_MAKING_OPTIONS(s.making),

@@ -6,12 +6,12 @@ json_t *cli_speed_json(const octet_speed *speed) {
   json_t *layers = json_array(), *slower = json_array();
   for (size_t i = 0; i < octet_speed_layer_count(speed); i++) {
     octet_layer_speed l = octet_speed_layer(speed, i);
-    json_array_append_new(layers, json_pack("{s:s,s:s,s:s,s:f,s:f,s:b}", "name", l.name, "op", l.op, "type", l.type, "reference_ms",
-                                            l.reference_ms, "quantized_ms", l.quantized_ms, "slower", l.slower));
-    if (l.slower) json_array_append_new(slower, json_string(l.name));
+    json_array_append_new(layers, cli_json("sssffb", "name", l.name, "op", l.op, "type", l.type, "reference_ms", l.reference_ms,
+                                           "quantized_ms", l.quantized_ms, "slower", l.slower));
+    if (l.slower) json_array_append_new(slower, cli_json_text(l.name));
   }
-  return json_pack("{s:f,s:f,s:o,s:o}", "reference_ms", octet_speed_reference_ms(speed), "quantized_ms", octet_speed_quantized_ms(speed),
-                   "layers", layers, "slower", slower);
+  return cli_json("ffoo", "reference_ms", octet_speed_reference_ms(speed), "quantized_ms", octet_speed_quantized_ms(speed), "layers",
+                  layers, "slower", slower);
 }
 
 void cli_speed_print(const octet_speed *speed) {

@@ -10,7 +10,7 @@ static void print_layers(const cli *c, const octet_session *session) {
   for (size_t i = 0; i < octet_session_layer_count(session); i++) {
     octet_layer l = octet_session_layer(session, i);
     if (!l.choice || l.fused_into || strncmp(l.choice, "timed", 5) != 0) continue;
-    if (c->json) cli_print_json(json_pack("{s:s,s:s,s:s}", "layer", l.name, "kernel", l.kernel, "choice", l.choice));
+    if (c->json) cli_print_json(cli_json("sss", "layer", l.name, "kernel", l.kernel, "choice", l.choice));
     else cli_table_row(&table, (const char *[]){l.name, l.kernel, l.choice});
   }
   cli_table_print(&table, c->json ? NULL : stdout);

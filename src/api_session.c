@@ -35,10 +35,10 @@ static octet_status forbid_fusion(octet_context *ctx, void *user, const char *wo
   f->kinds |= kind;
   if (pass && f->n_passes < MAX_FORBIDDEN) f->passes[f->n_passes++] = pass->name;
   if (kind || pass) return OCTET_OK;
-  return oct_fail(
-      ctx, OCTET_INVALID_ARGUMENT,
-      "there is no fusion or pass \"%s\": residual, activation, table, bias, transpose, all, or a pass (fold_batch_normalization, ...)",
-      word);
+  return oct_fail(ctx, OCTET_INVALID_ARGUMENT,
+                  "there is no fusion or pass \"%s\": residual, activation, table, bias, transpose, attention, strips, all, or a pass "
+                  "(fold_batch_normalization, ...)",
+                  word);
 }
 
 static octet_status shape_of_tensor(octet_context *ctx, const octet_tensor *t, oct_shape *shape) {

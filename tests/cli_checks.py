@@ -157,8 +157,8 @@ def compare(reference, quantized, samples):
     return json.loads(octet("compare", reference, quantized, "--data", TEMP / "compare.npy", "--json"))
 
 
-def inspect(model):
-    return json.loads(octet("inspect", model, "--json"))
+def inspect(model, environment=None):
+    return json.loads(octet("inspect", model, "--json", environment=environment))
 
 
 def layer_types(report):

@@ -138,6 +138,7 @@ typedef struct exec_form {
   const char *isa; /* NULL: all */
   int threads;     /* 0: one */
   int64_t chunk;   /* samples that run at once; 0: chosen */
+  int strip_rows;  /* 0: two; negative: chosen */
 } exec_form;
 
 static inline oct_session *exec_session(const oct_graph *graph, exec_form form, const exec_tensors *inputs) {
@@ -150,6 +151,8 @@ static inline oct_session *exec_session(const oct_graph *graph, exec_form form, 
   o.fuse_kinds = form.fuse;
   o.chunk = form.chunk;
   o.split_short = true;
+  o.strip_rows = form.strip_rows ? form.strip_rows : 2;
+  if (o.strip_rows < 0) o.strip_rows = 0;
   if (form.isa) {
     assert_true(oct_isa_cap(form.isa, &o.isa_mask));
     o.isa_mask &= oct_isa_detect();

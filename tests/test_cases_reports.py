@@ -3,6 +3,7 @@
 right beside it. The number in a test's name is the case's; where each was seen stands beside it. Arithmetic and reading: test_cases.py.
 SPDX-License-Identifier: MIT
 """
+import os
 import pathlib
 import sys
 import unittest
@@ -349,6 +350,31 @@ class Operators(unittest.TestCase):
         for name, w in want.items():
             self.assertEqual(got[name].dtype, w.dtype)
             self.assertGreater(sqnr(got[name], w), 24)
+
+
+class Names(unittest.TestCase):
+    def test_bytes_that_are_no_text(self):
+        """Names in a file may hold any bytes; JSON then has U+FFFD, and every layer is still there."""
+        net = Net()
+        net.output(net.op("Relu", [net.conv(net.input("xxxx", ["N", 3, 8, 8]), 4, 3)], "yyyy"))
+        data = net.save("names.onnx").read_bytes()
+        model = TEMP / os.fsdecode(b"bytes\xff.onnx")
+        model.write_bytes(data.replace(b"xxxx", b"x\xc3\xa9\xff").replace(b"yyyy", b"yy\xe2\x82"))
+        seen = inspect(model)
+        self.assertEqual([v["name"] for v in seen["inputs"] + seen["outputs"]], ["x\u00e9\ufffd", "yy\ufffd\ufffd"])
+        self.assertEqual([o["op"] for o in seen["operators"]], ["conv", "relu"])
+        q = TEMP / os.fsdecode(b"bytes\xfe-q.onnx")
+        np.save(TEMP / "names.npy", np.random.default_rng(1).standard_normal((4, 3, 8, 8)).astype(np.float32))
+        report = json.loads(octet("quantize", model, "-o", q, "--calibration", TEMP / "names.npy", "--json"))
+        self.assertIn("conv", [l["op"] for l in report["layers"]])
+        self.assertTrue(report["output"].endswith("bytes\ufffd-q.onnx"))
+        self.assertTrue(json.loads(octet("compare", model, q, "--data", TEMP / "names.npy", "--json"))["layers"])
+        self.assertTrue(json.loads(octet("compare", model, q, "--speed", "--seconds", 0.01, "--json"))["layers"])
+        bench = json.loads(octet("bench", model, "--seconds", 0.01, "--layers", "--json"))
+        self.assertEqual(bench["model"], "bytes\ufffd.onnx")
+        self.assertIn("conv", "".join(s["layer"] for s in bench["steps"]))
+        for line in octet("run", model, "--profile", "--json").splitlines():
+            self.assertTrue(json.loads(line))
 
 
 class HalfPrecision(unittest.TestCase):

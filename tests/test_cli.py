@@ -177,7 +177,7 @@ class Failures(unittest.TestCase):
         self.fails("quantize", MODEL, "-o", TEMP / "q.onnx", says=["calibration"])
         self.fails("quantize", MODEL, "-o", TEMP / "q.onnx", "--mode", "int3", says=["int3"])
         self.fails("quantize", MODEL, "-o", TEMP / "q.onnx", "--mode", "dynamic", "--keep-float", "conv7", says=["conv7"])
-        self.fails("run", MODEL, "--no-fuse", "everything", says=["everything"])
+        self.fails("run", MODEL, "--no-fuse", "everything", says=["everything", "attention", "strips"])
         self.fails("run", MODEL, "--input", "nothing.npy", says=["nothing.npy"])
         self.fails("run", MODEL, "--input", f"picture={TEMP / 'x.npy'}")
         self.fails("check", TEMP, TEMP / "nowhere", says=["nowhere"])

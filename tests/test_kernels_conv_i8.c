@@ -45,7 +45,7 @@ static problem choose_problem(uint64_t number) {
 static void test_random_problems(void **state) {
   (void)state;
   const char *one = getenv("OCTET_CASE");
-  uint64_t first = one ? strtoull(one, NULL, 10) : 0, last = one ? first + 1 : repeats(QUICK_CASES, LONG_CASES);
+  uint64_t first = one ? strtoull(one, NULL, 10) : 0, last = one ? first + 1 : (uint64_t)repeats(QUICK_CASES, LONG_CASES);
   long checks = 0;
   for (uint64_t i = first; i < last; i++) {
     problem p = choose_problem(i);

@@ -48,13 +48,23 @@ static void draw_convolution(drawing *d, int from) {
   declare(d, channels, stride ? (v.size + 1) / 2 : v.size);
 }
 
+static void draw_depthwise(drawing *d, int from) {
+  drawn_value v = d->values[from];
+  int w = d->weights++;
+  oct_strbuf_printf(&d->text, "const w%d %s[%d,1,3,3] = rnd\n", w, d->quantized ? "i8" : "f32", v.channels);
+  if (d->quantized) oct_strbuf_printf(&d->text, "quant w%d i8 scale=0.004\n", w);
+  oct_strbuf_printf(&d->text, "v%d = conv(v%d, w%d) group=%d pads=1,1,1,1\n", d->count, from, w, v.channels);
+  declare(d, v.channels, v.size);
+}
+
 static void draw_node(drawing *d) {
   static const char *const unary[] = {"relu", "sigmoid", "tanh", "hard_swish"}, *const binary[] = {"add", "mul", "sub", "max"};
   int from = draw(d), like = draw_like(d, from), other = draw(d);
   drawn_value v = d->values[from];
-  switch (exec_random(7)) {
+  switch (exec_random(8)) {
     case 0:
     case 1: draw_convolution(d, from); return;
+    case 7: draw_depthwise(d, from); return;
     case 2:
       oct_strbuf_printf(&d->text, "v%d = %s(v%d)\n", d->count, unary[exec_random(4)], from);
       declare(d, v.channels, v.size);

@@ -61,6 +61,9 @@ def cases(folder):
         write(folder, "split", v, "Split", dict(axis=1, split=[1, 2]), [x], outputs=2, expected=[x[:, :1], x[:, 1:]])
         write(folder, "split_equal", v, "Split", dict(axis=2), [x], outputs=2, expected=[x[:, :, :2], x[:, :, 2:]])
     write(folder, "split", 13, "Split", dict(axis=2), [x], outputs=4, expected=[x[:, :, i : i + 1] for i in range(4)])
+    for v in (7, 11):  # the flattened form goes back to a shape in which 0 is no "as before"
+        for op in ("Softmax", "LogSoftmax"):
+            write(folder, op.lower() + "_empty", v, op, dict(axis=1), [floats(1, 1, 0)], expected=[floats(1, 1, 0)])
     write(folder, "dropout", 7, "Dropout", dict(ratio=0.3), [x], expected=[x])
     write(folder, "dropout_mask", 10, "Dropout", dict(ratio=0.3), [x], outputs=2, expected=[x, np.ones(x.shape, bool)])
     write(folder, "dropout", 12, "Dropout", {}, [x], [np.float32(0.3), np.array(False)], expected=[x])

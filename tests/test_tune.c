@@ -190,16 +190,17 @@ static void candidates_go_by_estimate(void **state) {
 /* 288 channels of weights 127: an accumulator could reach 288 * 9 * 127 * 255 = 84 million, above 2^25. */
 static void weights_that_are_refused_are_no_candidates(void **state) {
   (void)state;
+  uint32_t mask = ctx->isa_mask & ~(UINT32_C(1) << OCT_ISA_AMX); /* tiles are preferred to these rows, whose refusal nobody asks for then */
   oct_conv_shape shape = shape_of(28, 288, 32);
   size_t bytes = 288 * 32 * 9;
   int8_t *weights = malloc(bytes);
   memset(weights, 127, bytes);
   oct_candidate list[OCT_MAX_CANDIDATES];
   char reasons[512];
-  size_t n = oct_conv_i8_candidates(ctx->isa_mask, &shape, weights, NULL, list, reasons, sizeof reasons);
+  size_t n = oct_conv_i8_candidates(mask, &shape, weights, NULL, list, reasons, sizeof reasons);
   for (size_t i = 0; i < n; i++) assert_null(list[i].kernel->reject_weights);
-  if (oct_isa_allowed(ctx->isa_mask, OCT_ISA_AVX2)) assert_non_null(strstr(reasons, "33554432"));
-  n = oct_conv_i8_candidates(ctx->isa_mask, &shape, NULL, NULL, list, NULL, 0); /* not known: as good as refused */
+  if (oct_isa_allowed(mask, OCT_ISA_AVX2)) assert_non_null(strstr(reasons, "33554432"));
+  n = oct_conv_i8_candidates(mask, &shape, NULL, NULL, list, NULL, 0); /* not known: as good as refused */
   for (size_t i = 0; i < n; i++) assert_null(list[i].kernel->reject_weights);
   free(weights);
 }

@@ -126,6 +126,16 @@ class Tune(unittest.TestCase):
             self.assertIn(name, done.stderr)
             self.assertEqual(path.read_text(), content)
 
+    def test_what_is_no_ordinary_file_is_not_read(self):
+        """A pipe would wait for its other end, some devices never end."""
+        pipe = TEMP / "pipe"
+        os.mkfifo(pipe)
+        for path in (pipe, "/dev/zero", TEMP):
+            done = run("run", NET, "--tune-log", path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("no ordinary file", done.stderr)
+            self.assertEqual(run("tune", NET, "--seconds", 0.02, "-o", path).returncode, 1)
+
     def test_places_that_cannot_be_written(self):
         (TEMP / "file").write_text("")
         done = run("tune", NET, "--seconds", 0.02, "-o", TEMP / "file" / "log.json")
@@ -136,7 +146,7 @@ class Tune(unittest.TestCase):
         self.assertIn("name a file", done.stderr)
 
     def test_wrong_arguments(self):
-        for arguments in (["tune"], ["tune", NET, "--seconds", "0"], ["tune", NET, "--batch", "1,x"], ["run", NET, "--memory", "tiny"],
+        for arguments in (["tune"], ["tune", NET, "--seconds", "0"], ["tune", NET, "--seconds", "inf"], ["tune", NET, "--seconds", "nan"], ["tune", NET, "--batch", "1,x"], ["run", NET, "--memory", "tiny"],
                           ["run", NET, "--memory", "small", "--tune"], ["bench", NET, "--memory="], ["eval", NET, "--data", NET, "--memory", "huge"]):
             self.assertEqual(run(*arguments).returncode, 2, arguments)
 

@@ -89,7 +89,7 @@ typedef struct octet_session_options {
   size_t n_shapes;
   const char *isa; /* "scalar" "avx2" "avxvnni" "avx512" "avx512vnni" "amx": the widest that may be used; NULL: the context's */
   const char *
-      no_fuse; /* comma-separated: "residual" "activation" "table" "bias" "transpose" "attention" "all", or names of passes; NULL: everything is fused */
+      no_fuse; /* comma-separated: "residual" "activation" "table" "bias" "transpose" "attention" "strips" "all", or names of passes; NULL: everything is fused */
   bool exact_float;     /* float convolutions by direct sums only: Winograd's rounding error is about five times as large */
   bool memory_small;    /* least memory first: weights in no form larger than they are, samples one by one, pages of the model's file given
                                  back once they are packed. Float results may differ by rounding, as kernels differ */

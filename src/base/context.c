@@ -2,13 +2,13 @@
  * SPDX-License-Identifier: MIT */
 #include "base/context.h"
 
-#include <pthreadpool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "base/pool.h"
 
 #define MAX_WARNINGS 1000 /* an input that warns at every node must not fill memory */
 
@@ -117,7 +117,7 @@ octet_status oct_context_create(octet_context **out) {
 
 void oct_context_destroy(octet_context *ctx) {
   if (!ctx) return;
-  if (ctx->pool) pthreadpool_destroy(ctx->pool);
+  oct_pool_destroy(ctx->pool);
   oct_warnings_clear(ctx);
   oct_free(ctx);
 }

@@ -8,7 +8,7 @@
 
 #include "octet/octet.h"
 
-struct pthreadpool;
+struct oct_pool;
 
 /* Called with what is being done, how much is done and of how much (total 0: unknown); false cancels the work. */
 typedef bool (*oct_progress_fn)(void *user, const char *what, size_t done, size_t total);
@@ -19,7 +19,7 @@ struct octet_context {
   char **warnings;
   size_t n_warnings;
   int threads;              /* at least 1 */
-  struct pthreadpool *pool; /* made on first use when threads > 1 */
+  struct oct_pool *pool;    /* made on first use when threads > 1 */
   uint32_t isa_mask;        /* bit per oct_isa that may be used */
   oct_progress_fn progress;
   void *progress_user;

@@ -1,8 +1,8 @@
-/* Parallel loops on pthreadpool: one task per contiguous piece, so that the piece's number is the worker's.
+/* Parallel loops on the pool: one task per contiguous piece, so that the piece's number is the worker's.
  * SPDX-License-Identifier: MIT */
 #include "base/threads.h"
 
-#include <pthreadpool.h>
+#include "base/pool.h"
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -24,8 +24,8 @@ typedef struct parallel_loop {
   float_mode mode;
 } parallel_loop;
 
-static void run_piece(void *context, size_t piece) {
-  const parallel_loop *loop = context;
+static void run_piece(void *user, size_t piece) {
+  const parallel_loop *loop = user;
   size_t share = loop->count / loop->pieces, rest = loop->count % loop->pieces;
   size_t begin = piece * share + (piece < rest ? piece : rest), end = begin + share + (piece < rest);
   if (get_float_mode() != loop->mode) set_float_mode(loop->mode);
@@ -33,12 +33,12 @@ static void run_piece(void *context, size_t piece) {
 }
 
 /* The pool for the present number of threads, or NULL. */
-static pthreadpool_t pool_of(octet_context *ctx) {
-  if (ctx->pool && pthreadpool_get_threads_count(ctx->pool) != (size_t)ctx->threads) {
-    pthreadpool_destroy(ctx->pool);
+static oct_pool *pool_of(octet_context *ctx) {
+  if (ctx->pool && oct_pool_threads(ctx->pool) != (size_t)ctx->threads) {
+    oct_pool_destroy(ctx->pool);
     ctx->pool = NULL;
   }
-  if (!ctx->pool) ctx->pool = pthreadpool_create((size_t)ctx->threads);
+  if (!ctx->pool) ctx->pool = oct_pool_create((size_t)ctx->threads);
   return ctx->pool;
 }
 
@@ -46,12 +46,13 @@ void oct_parallel(octet_context *ctx, size_t count, size_t grain, oct_parallel_f
   if (count == 0) return;
   if (grain == 0) grain = 1;
   size_t pieces = count / grain, threads = ctx->threads > 1 ? (size_t)ctx->threads : 1;
+  if (threads > OCT_POOL_PIECES) threads = OCT_POOL_PIECES;
   if (pieces > threads) pieces = threads;
-  pthreadpool_t pool = pieces > 1 ? pool_of(ctx) : NULL;
+  oct_pool *pool = pieces > 1 ? pool_of(ctx) : NULL;
   if (!pool) {
     body(user, 0, count, 0);
     return;
   }
   parallel_loop loop = {body, user, count, pieces, get_float_mode()};
-  pthreadpool_parallelize_1d(pool, run_piece, &loop, pieces, 0);
+  oct_pool_run(pool, pieces, run_piece, &loop);
 }

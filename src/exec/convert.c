@@ -247,6 +247,14 @@ static octet_status run_border(octet_context *ctx, const void *params, size_t be
   return OCTET_OK;
 }
 
+bool oct_plan_border(const oct_step *step, oct_border *border, int *value) {
+  if (step->run != run_border) return false;
+  const border_params *p = step->params;
+  *border = p->border;
+  *value = p->value;
+  return true;
+}
+
 bool oct_plan_same_border(const oct_step *a, const oct_step *b) {
   const border_params *p = a->params, *q = b->params;
   bool geometry = p->images == q->images && p->image == q->image && p->row == q->row && p->pixel == q->pixel && p->height == q->height &&

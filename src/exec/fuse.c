@@ -11,8 +11,8 @@ unsigned oct_fuse_kind_parse(const char *name) {
   static const struct {
     const char *name;
     unsigned kind;
-  } kinds[] = {{"residual", OCT_FUSE_RESIDUAL},   {"activation", OCT_FUSE_ACTIVATION}, {"table", OCT_FUSE_TABLE}, {"bias", OCT_FUSE_BIAS},
-               {"transpose", OCT_FUSE_TRANSPOSE}, {"attention", OCT_FUSE_ATTENTION},   {"all", OCT_FUSE_ALL}};
+  } kinds[] = {{"residual", OCT_FUSE_RESIDUAL},   {"activation", OCT_FUSE_ACTIVATION}, {"table", OCT_FUSE_TABLE},   {"bias", OCT_FUSE_BIAS},
+               {"transpose", OCT_FUSE_TRANSPOSE}, {"attention", OCT_FUSE_ATTENTION},   {"strips", OCT_FUSE_STRIPS}, {"all", OCT_FUSE_ALL}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, name) == 0) return kinds[i].kind;
   return 0;

@@ -13,7 +13,8 @@ typedef enum oct_fuse_kind {
   OCT_FUSE_BIAS = 8,
   OCT_FUSE_TRANSPOSE = 16,
   OCT_FUSE_ATTENTION = 32,
-  OCT_FUSE_ALL = 63
+  OCT_FUSE_STRIPS = 64, /* no fusion of nodes: their steps run together (strips.c) */
+  OCT_FUSE_ALL = 127
 } oct_fuse_kind;
 
 typedef struct oct_fusion_map {
@@ -25,7 +26,7 @@ typedef struct oct_fusion_map {
 /* `kinds`: bits of what may be fused. Compacts the graph. */
 octet_status oct_fuse(octet_context *ctx, oct_graph *graph, unsigned kinds, oct_fusion_map *out);
 void oct_fusion_map_free(oct_fusion_map *map);
-/* "residual", "activation", "table", "bias", "transpose", "attention" to the bit; 0 when unknown. */
+/* "residual", "activation", "table", "bias", "transpose", "attention", "strips" to the bit; 0 when unknown. */
 unsigned oct_fuse_kind_parse(const char *name);
 
 /* true for u8 and i8 parameters of one scale. */

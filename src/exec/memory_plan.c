@@ -20,7 +20,7 @@ static void find_lifetimes(oct_plan *plan) {
   }
   for (size_t i = 0; i < plan->graph->n_inputs; i++)
     if (plan->inputs[i]->buffer >= 0) plan->buffers[plan->inputs[i]->buffer].external = true;
-  for (size_t i = 0; i < plan->graph->n_outputs; i++)
+  for (size_t i = 0; i < oct_plan_outputs(plan); i++)
     if (plan->outputs[i]->buffer >= 0) plan->buffers[plan->outputs[i]->buffer].external = true;
 }
 

@@ -95,6 +95,7 @@ static octet_status plan_inputs(oct_plan *plan) {
     if (v->quant && !oct_quant_is_8bit(v->quant)) OCT_TRY(oct_plan_round(plan, &stored->slot, v->quant));
     outer->filled = false; /* unrounded: nobody else may read it */
   }
+  for (size_t i = 0; i < g->n_inputs; i++) OCT_TRY(oct_plan_watch(plan, g->inputs[i]));
   return OCTET_OK;
 }
 
@@ -105,16 +106,22 @@ static octet_status plan_outputs(oct_plan *plan) {
   if (!plan->outputs) return OCTET_OUT_OF_MEMORY;
   int boundaries = plan->boundaries;
   plan->current = NULL;
-  for (size_t i = 0; i < g->n_outputs; i++)
+  for (size_t i = 0; i < oct_plan_outputs(plan); i++)
     OCT_TRY(oct_lower_input(&plan->lowering, g->outputs[i], g->outputs[i]->dtype, OCT_LAYOUT_PLAIN, NULL, &plan->outputs[i]));
+  OCT_TRY(oct_plan_watch(plan, NULL));
   plan->boundaries = boundaries; /* leaving the graph is no inner boundary */
   return OCTET_OK;
 }
 
+static octet_status finish_value(oct_plan *plan, const oct_value *value) {
+  OCT_TRY(oct_plan_finish_value(plan, value));
+  return oct_plan_watch(plan, value);
+}
+
 static octet_status finish_outputs(oct_plan *plan, const oct_node *node) {
-  if (oct_node_has(node, OCT_TRAIT_ACCUMULATES)) return oct_plan_finish_value(plan, plan->fusion.fusions[node->id].output);
+  if (oct_node_has(node, OCT_TRAIT_ACCUMULATES)) return finish_value(plan, plan->fusion.fusions[node->id].output);
   for (int i = 0; i < node->n_outputs; i++)
-    if (node->outputs[i]) OCT_TRY(oct_plan_finish_value(plan, node->outputs[i]));
+    if (node->outputs[i]) OCT_TRY(finish_value(plan, node->outputs[i]));
   return OCTET_OK;
 }
 
@@ -221,7 +228,7 @@ static octet_status fill_reports(oct_plan *plan) {
 }
 
 octet_status oct_plan_make(octet_context *ctx, oct_graph *graph, const oct_plan_options *o, oct_plan *plan) {
-  *plan = (oct_plan){.graph = graph, .fuse_kinds = o->fuse_kinds, .chooser = o->chooser};
+  *plan = (oct_plan){.graph = graph, .fuse_kinds = o->fuse_kinds, .strip_rows = o->strip_rows, .chooser = o->chooser};
   plan->lowering = (oct_lowering){.ctx = ctx, .graph = graph, .isa_mask = o->isa_mask, .profile = o->profile, .plan = plan};
   plan->lowering.vector = oct_vector_select(o->isa_mask);
   plan->cache = oct_packed_retain(o->cache);
@@ -229,11 +236,13 @@ octet_status oct_plan_make(octet_context *ctx, oct_graph *graph, const oct_plan_
   plan->values = oct_region_alloc(ctx, &plan->region, graph->n_values + 1, sizeof *plan->values);
   plan->reports = oct_region_alloc(ctx, &plan->region, graph->n_nodes + 1, sizeof *plan->reports);
   if (!plan->values || !plan->reports) return OCTET_OUT_OF_MEMORY;
+  OCT_TRY(oct_plan_watch_begin(plan, o->watch));
   choose_forms(plan);
   OCT_TRY(plan_inputs(plan));
   OCT_TRY(lower_nodes(plan));
   OCT_TRY(plan_outputs(plan));
   OCT_TRY(fill_reports(plan));
+  if (plan->fuse_kinds & OCT_FUSE_STRIPS) OCT_TRY(oct_plan_strips(plan));
   plan->chooser = NULL;
   plan->choice = NULL;
   return oct_plan_place(plan);

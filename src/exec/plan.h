@@ -1,6 +1,6 @@
 /* The plan: slots, buffers, steps and relocations. Plain data: another back end (C emitter) reads the same.
  * plan.c walks the graph, slots.c answers ops/lower.h, convert.c and reference_step.c make the steps that no operator owns,
- * memory_plan.c places the buffers, session.c runs.
+ * strips.c makes chains of steps that run by rows, memory_plan.c places the buffers, session.c runs.
  * SPDX-License-Identifier: MIT */
 #ifndef OCT_EXEC_PLAN_H
 #define OCT_EXEC_PLAN_H
@@ -8,6 +8,7 @@
 #include "exec/choose.h"
 #include "exec/fuse.h"
 #include "exec/packed.h"
+#include "exec/watch.h"
 
 #define OCT_FOREVER 0x7fffffff
 
@@ -68,6 +69,7 @@ typedef struct oct_plan {
   oct_region region;
   oct_fusion_map fusion;
   unsigned fuse_kinds;
+  int strip_rows;
   const oct_chooser *chooser; /* NULL: the fixed rule */
   const oct_choice *choice;   /* the last one: belongs to the step that is added next with its kernel */
   oct_value_plan *values;     /* by value id */
@@ -85,6 +87,8 @@ typedef struct oct_plan {
   size_t arena_bytes, workspace_bytes, constant_bytes;
   int boundaries; /* conversions between integers and floats inside the graph (not at its inputs and outputs) */
   const oct_node *current;
+  oct_watch watch;
+  bool *watched; /* by index of the watched: its steps are there; NULL: nothing is watched */
   char decline[512];
 } oct_plan;
 
@@ -92,8 +96,10 @@ typedef struct oct_plan_options {
   uint32_t isa_mask;
   oct_profile profile;
   unsigned fuse_kinds;
+  int strip_rows;             /* tests: rows of a strip, and values of any size lie in strips; 0: chosen */
   const oct_chooser *chooser; /* needed until the plan is made; NULL: the fixed rule */
   oct_packed_cache *cache;
+  const oct_watch *watch; /* NULL: nothing is watched */
 } oct_plan_options;
 
 octet_status oct_plan_make(octet_context *ctx, oct_graph *graph, const oct_plan_options *options, oct_plan *plan);
@@ -110,6 +116,7 @@ bool oct_layouts_agree(const oct_shape *shape, oct_layout a, oct_layout b);
 /* convert.c */
 octet_status oct_plan_convert(oct_plan *plan, oct_slot *from, oct_slot *to);
 octet_status oct_plan_fill_border(oct_plan *plan, oct_slot *slot);
+bool oct_plan_border(const oct_step *step, oct_border *border, int *value); /* false: the step fills no border */
 bool oct_plan_same_border(const oct_step *a, const oct_step *b); /* both fill borders, of one geometry and with one value */
 octet_status oct_plan_round(oct_plan *plan, oct_slot *slot, const oct_quant *quant); /* f32 slot to the grid of any parameters */
 
@@ -118,6 +125,19 @@ octet_status oct_plan_reference(oct_plan *plan, oct_node *node);
 
 /* share.c: raises the grains of steps too short to be split. */
 octet_status oct_plan_share(oct_plan *plan);
+
+/* strips.c: lets convolutions that do little with every byte run together by strips of rows. */
+octet_status oct_plan_strips(oct_plan *plan);
+bool oct_strips_run_in(const oct_step *step); /* the step runs the chain that it ends */
+const oct_step *oct_strips_stage(const oct_step *last, int k); /* NULL past the last one */
+/* Around a run, with the first worker's workspace; after it, the part of the time that `step` of the chain took. */
+void oct_strips_measure(const oct_step *last, void *workspace, bool on);
+double oct_strips_part(const oct_step *step, const oct_step *last, const void *workspace);
+
+/* watch.c: the steps of one watched value that is there now, or (NULL) of all that have none yet. */
+octet_status oct_plan_watch_begin(oct_plan *plan, const oct_watch *watch);
+octet_status oct_plan_watch(oct_plan *plan, const oct_value *value);
+size_t oct_plan_outputs(const oct_plan *plan); /* that are written */
 
 /* memory_plan.c */
 octet_status oct_plan_place(oct_plan *plan);

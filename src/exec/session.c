@@ -100,7 +100,7 @@ static octet_status make_io(oct_session *s) {
   s->moving_io = oct_alloc(s->ctx, plan->n_relocations + 1, sizeof *s->moving_io);
   if (!s->io || !s->moving || !s->moving_io) return OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; i < s->graph->n_inputs; i++) OCT_TRY(add_io(s, plan->inputs[i]));
-  for (size_t i = 0; i < s->graph->n_outputs; i++) OCT_TRY(add_io(s, plan->outputs[i]));
+  for (size_t i = 0; i < oct_plan_outputs(plan); i++) OCT_TRY(add_io(s, plan->outputs[i]));
   return OCTET_OK;
 }
 
@@ -143,8 +143,10 @@ static octet_status make_plan(oct_session *s, const oct_session_options *o, oct_
   oct_plan_options options = {.isa_mask = o->isa_mask ? o->isa_mask : s->ctx->isa_mask,
                               .profile = oct_graph_profile(s->graph),
                               .fuse_kinds = o->fuse_kinds,
+                              .strip_rows = o->strip_rows,
                               .chooser = &chooser,
-                              .cache = cache};
+                              .cache = cache,
+                              .watch = o->watch};
   if (o->memory_small) options.isa_mask |= OCT_FEW_BYTES;
   if (o->exact_float) options.isa_mask |= OCT_EXACT_FLOAT;
   return oct_plan_make(s->ctx, s->graph, &options, &s->plan);
@@ -296,7 +298,7 @@ void oct_session_destroy(oct_session *session) {
 }
 
 size_t oct_session_inputs(const oct_session *session) { return session->graph->n_inputs; }
-size_t oct_session_outputs(const oct_session *session) { return session->graph->n_outputs; }
+size_t oct_session_outputs(const oct_session *session) { return oct_plan_outputs(&session->plan); }
 
 static oct_session_port port_of(const oct_session *s, const oct_value *value, const oct_slot *slot) {
   oct_session_port port = {.value = value, .bytes = (size_t)oct_shape_count(&value->shape) * oct_dtype_size(value->dtype)};
@@ -346,12 +348,23 @@ static octet_status run_steps(oct_session *s) {
   return status;
 }
 
+/* The time of a chain goes to its steps, by the parts that they had in the first worker's. */
+static void share_time(const oct_session *s, size_t last, double spent, double *seconds) {
+  for (size_t i = 0; i <= last; i++)
+    if (s->steps[i]->strips == s->steps[last]->strips) seconds[i] += spent * oct_strips_part(s->steps[i], s->steps[last], s->workspace);
+}
+
 static octet_status run_steps_timed(oct_session *s, double *seconds) {
   octet_status status = OCTET_OK;
   for (size_t i = 0; i < s->n_steps && status == OCTET_OK; i++) {
+    bool chain = oct_strips_run_in(s->steps[i]);
+    if (chain) oct_strips_measure(s->steps[i], s->workspace, true);
     double start = seconds_now();
     status = run_step(s, s->steps[i]);
-    seconds[i] += seconds_now() - start;
+    double spent = seconds_now() - start;
+    if (chain) oct_strips_measure(s->steps[i], s->workspace, false);
+    if (chain) share_time(s, i, spent, seconds);
+    else seconds[i] += spent;
   }
   return status;
 }

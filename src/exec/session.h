@@ -24,8 +24,10 @@ typedef struct oct_session_options {
       memory_small; /* least memory first: weights in no form larger than they are, samples one by one, pages of the model's file given back */
   const oct_tune_log *tune_log; /* what was timed, needed while the session is made; NULL: nothing was */
   size_t candidate;             /* while tuning: see oct_chooser */
+  int strip_rows;               /* tests: rows of a strip, and values of any size lie in strips; 0: chosen */
   bool split_short;             /* tests: steps are split over threads however short they are */
   oct_packed_cache *cache;      /* NULL: a private one */
+  const oct_watch *watch;       /* copied; NULL: nothing is watched. Needs a chunk as large as the batch */
 } oct_session_options;
 
 oct_session_options oct_session_options_default(void);

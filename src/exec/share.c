@@ -6,8 +6,13 @@
 #define MACS_PER_US 60e3 /* of a step whose kernel has no estimate */
 #define BYTES_PER_US 8e3 /* read and written */
 
+static double work_us(const oct_step *step) {
+  return step->choice ? 1e3 * step->choice->candidates[step->choice->chosen].estimate : step->macs / MACS_PER_US;
+}
+
 static double estimate_us(const oct_step *step, double bytes) {
-  double us = step->choice ? 1e3 * step->choice->candidates[step->choice->chosen].estimate : step->macs / MACS_PER_US;
+  double us = oct_strips_run_in(step) ? 0 : work_us(step);
+  for (int k = 0; oct_strips_run_in(step) && oct_strips_stage(step, k); k++) us += work_us(oct_strips_stage(step, k));
   return us > bytes / BYTES_PER_US ? us : bytes / BYTES_PER_US;
 }
 

@@ -91,7 +91,9 @@ static octet_status parse(octet_context *ctx, oct_tune_log *log, oct_bytes bytes
 static octet_status read_file(octet_context *ctx, oct_tune_log *log) {
   struct stat st;
   oct_file *file;
-  if (stat(log->path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) return OCTET_OK;
+  bool there = stat(log->path, &st) == 0;
+  if (!there && (errno == ENOENT || errno == ENOTDIR)) return OCTET_OK;
+  if (there && !S_ISREG(st.st_mode)) return set_aside(ctx, log, "is no ordinary file"); /* a pipe or device may have no end */
   octet_status status = oct_file_open(ctx, log->path, &file);
   if (status == OCTET_OUT_OF_MEMORY) return status;
   if (status != OCTET_OK) return set_aside(ctx, log, "cannot be read");

@@ -1,5 +1,5 @@
-/* Depthwise 8-bit 3x3 convolution (see conv_i8_depthwise_strips__avx512vnni.h). Interleaved columns stay in registers for the pixels to come;
- * with stride 1 four rows of a column serve two output rows, by weights (w0,w1,w2,0) and (0,w0,w1,w2).
+/* Depthwise 8-bit 3x3 convolution (see conv_i8_depthwise_strips__avx512vnni.h). Interleaved columns stay in registers for the pixels to
+ * come; with stride 1 four rows of a column serve two output rows, by weights (w0,w1,w2,0) and (0,w0,w1,w2).
  * SPDX-License-Identifier: MIT */
 #include "kernels/conv_i8_depthwise_strips__avx512vnni.h"
 

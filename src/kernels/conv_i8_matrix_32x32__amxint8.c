@@ -1,16 +1,8 @@
-/* 8-bit matrix product with AMX tiles: blocks of 32 rows x 32 channels, four accumulating tiles of 16 x 16, 64 products deep per step.
- * Bytes are those of every other row: the sums are exact integers modulo 2^32.
- *
- * Packed weights: [panel of 32 channels][64 inputs][tile of 16 channels][4 inputs: 16][channel][4], the last panel having one tile
- * where that is enough; inputs are padded with zero weights, so that the bytes read past a row's end do not matter. Weights of a
- * network come from far away each time: while a panel is used the next one is fetched.
+/* 8-bit matrix product with AMX tiles (conv_i8_tiles__amxint8.h). Bytes are those of every other row: the sums are exact integers modulo
+ * 2^32.
  * SPDX-License-Identifier: MIT */
-#include "kernels/epilogue_i8__avx512.h"
+#include "kernels/conv_i8_tiles__amxint8.h"
 
-#define TILE 16
-#define PANEL 32
-#define DEPTH 64
-#define TILE_BYTES 1024
 #define BLOCK 128         /* rows of one unit: a multiple of 32 */
 #define CHUNK (768 << 10) /* bytes of rows that meet all weights before the next ones */
 
@@ -20,7 +12,7 @@ typedef struct matrix_plan {
 } matrix_plan;
 
 static matrix_plan plan_of(const oct_conv_shape *s) {
-  matrix_plan p = {.rows = s->out_w, .steps = (s->channels + DEPTH - 1) / DEPTH, .panels = (s->out_channels + PANEL - 1) / PANEL};
+  matrix_plan p = {.rows = s->out_w, .steps = oct_amx_steps(s->channels), .panels = oct_amx_panels(s->out_channels)};
   p.blocks = (p.rows + BLOCK - 1) / BLOCK;
   p.chunk = oct_quotient(CHUNK, BLOCK * s->channels);
   if (p.chunk < 1) p.chunk = 1;
@@ -31,26 +23,17 @@ static matrix_plan plan_of(const oct_conv_shape *s) {
 static const char *reject(const oct_conv_shape *s) {
   bool taps = s->kernel_h == 1 && s->kernel_w == 1 && s->stride_h == 1 && s->stride_w == 1 && !s->pad_top && !s->pad_left && s->groups == 1;
   if (!taps || s->batch != 1 || s->in_h != 1 || s->out_h != 1 || s->in_w != s->out_w) return "only for matrix products";
-  if (s->out_w < TILE) return "few rows are bound by memory: a dot product is as fast";
+  if (s->out_w < OCT_AMX_TILE) return "few rows are bound by memory: a dot product is as fast";
   return s->channels < 16 ? "too few products per output for tiles" : NULL;
 }
 
-static int64_t tiles_of(const oct_conv_shape *s, int64_t panel) { return s->out_channels - panel * PANEL > TILE ? 2 : 1; }
-
-static size_t packed_bytes(const oct_conv_shape *s) {
-  matrix_plan p = plan_of(s);
-  return (size_t)(((p.panels - 1) * 2 + tiles_of(s, p.panels - 1)) * p.steps) * TILE_BYTES;
-}
+static size_t packed_bytes(const oct_conv_shape *s) { return oct_amx_packed_bytes(s->out_channels, plan_of(s).steps); }
 
 static void pack(const oct_conv_shape *s, const int8_t *weights, void *packed) {
-  matrix_plan p = plan_of(s);
+  int64_t steps = plan_of(s).steps;
   memset(packed, 0, packed_bytes(s));
-  for (int64_t c = 0; c < s->out_channels; c++) {
-    int64_t panel = c / PANEL, tiles = tiles_of(s, panel), tile = c % PANEL / TILE;
-    int8_t *out = (int8_t *)packed + (panel * 2 * p.steps + tile) * TILE_BYTES + c % TILE * 4;
-    for (int64_t k = 0; k < s->channels; k++)
-      out[k / DEPTH * tiles * TILE_BYTES + k % DEPTH / 4 * DEPTH + k % 4] = weights[c * s->channels + k];
-  }
+  for (int64_t o = 0; o < s->out_channels; o++)
+    for (int64_t k = 0; k < s->channels; k++) ((int8_t *)packed)[oct_amx_place(s->out_channels, steps, o, k)] = *weights++;
 }
 
 static size_t units(const oct_conv_shape *s) {
@@ -58,101 +41,33 @@ static size_t units(const oct_conv_shape *s) {
   return (size_t)(p.panels * p.blocks);
 }
 
-/* The layout that the instruction reads. */
-typedef struct tile_config {
-  uint8_t palette, start, reserved[14];
-  uint16_t bytes[16];
-  uint8_t rows[16];
-} tile_config;
-
-/* Tiles 0 to 3: sums of rows (0-15, 0-15, 16-31, 16-31) x channels (0-15, 16-31, ...); 4, 5: rows; 6, 7: weights. */
-static void configure(int64_t rows) {
-  tile_config c = {.palette = 1};
-  int upper = rows > TILE ? (int)rows - TILE : TILE, lower = rows > TILE ? TILE : (int)rows;
-  for (int i = 0; i < 8; i++) c.bytes[i] = DEPTH, c.rows[i] = TILE;
-  c.rows[0] = c.rows[1] = c.rows[4] = (uint8_t)lower;
-  c.rows[2] = c.rows[3] = c.rows[5] = (uint8_t)upper;
-  _tile_loadconfig(&c);
-}
-
-/* Weights to be fetched, a few lines with each step. */
-typedef struct fetch {
-  const char *next, *end;
-  int64_t lines;
-} fetch;
-
-typedef struct block {
-  const uint8_t *in;
-  ptrdiff_t pitch; /* bytes between rows */
-  const int8_t *weights;
-  int64_t steps;
-  const int32_t *bias; /* of 32 channels */
-  int32_t *acc;        /* [32][32] */
-} block;
-
-/* `high` and `wide`: more than 16 rows, more than 16 channels; constant wherever this is inlined. */
-static inline __attribute__((always_inline)) void multiply(const block *b, fetch *f, const bool high, const bool wide) {
-  const uint8_t *in = b->in;
-  const int8_t *w = b->weights;
-  _tile_loadd(0, b->bias, 0);
-  if (wide) _tile_loadd(1, b->bias + TILE, 0);
-  if (high) _tile_loadd(2, b->bias, 0);
-  if (high && wide) _tile_loadd(3, b->bias + TILE, 0);
-  for (int64_t k = 0; k < b->steps; k++, in += DEPTH, w += wide ? 2 * TILE_BYTES : TILE_BYTES) {
-    _tile_loadd(4, in, b->pitch);
-    _tile_loadd(6, w, DEPTH);
-    if (high) _tile_loadd(5, in + TILE * b->pitch, b->pitch);
-    if (wide) _tile_loadd(7, w + TILE_BYTES, DEPTH);
-    _tile_dpbusd(0, 4, 6);
-    if (high) _tile_dpbusd(2, 5, 6);
-    if (wide) _tile_dpbusd(1, 4, 7);
-    if (high && wide) _tile_dpbusd(3, 5, 7);
-    for (int64_t i = 0; i < f->lines && f->next < f->end; i++, f->next += 64) _mm_prefetch(f->next, _MM_HINT_T1);
-  }
-  _tile_stored(0, b->acc, PANEL * 4);
-  if (wide) _tile_stored(1, b->acc + TILE, PANEL * 4);
-  if (high) _tile_stored(2, b->acc + TILE * PANEL, PANEL * 4);
-  if (high && wide) _tile_stored(3, b->acc + TILE * PANEL + TILE, PANEL * 4);
-}
-
-static void multiply_block(const block *b, fetch *f, bool high, bool wide) {
-  if (high && wide) multiply(b, f, true, true);
-  else if (high) multiply(b, f, true, false);
-  else if (wide) multiply(b, f, false, true);
-  else multiply(b, f, false, false);
-}
-
-/* The lines of the panel after this one, spread over the steps of a few blocks. */
-static fetch fetch_of(const oct_conv_shape *s, const matrix_plan *p, const int8_t *weights, int64_t panel, int64_t blocks) {
-  if (panel + 1 == p->panels) return (fetch){0};
-  int64_t following = tiles_of(s, panel + 1) * p->steps * TILE_BYTES, spread = oct_min_i64(blocks, 4) * p->steps;
-  const char *next = (const char *)weights + 2 * p->steps * TILE_BYTES;
-  return (fetch){next, next + following, (following / 64 + spread - 1) / spread};
-}
-
 /* One panel over the rows [first, last). */
 static void run_panel(const oct_conv_i8_args *a, const matrix_plan *p, int64_t panel, int64_t first, int64_t last) {
-  int64_t channel = panel * PANEL;
-  int count = (int)oct_min_i64(PANEL, a->shape.out_channels - channel);
-  int32_t bias[PANEL] __attribute__((aligned(64))) = {0};
-  int32_t acc[PANEL * PANEL] __attribute__((aligned(64)));
+  int64_t channel = panel * OCT_AMX_PANEL, depth = p->steps == 1 ? a->shape.channels : OCT_AMX_DEPTH;
+  int count = (int)oct_min_i64(OCT_AMX_PANEL, a->shape.out_channels - channel);
+  int32_t bias[OCT_AMX_PANEL] __attribute__((aligned(64))) = {0};
+  int32_t acc[OCT_AMX_PANEL * OCT_AMX_PANEL] __attribute__((aligned(64)));
   for (int i = 0; a->epilogue.bias && i < count; i++) bias[i] = a->epilogue.bias[channel + i];
-  block b = {.pitch = a->in.pixel,
-             .weights = (const int8_t *)a->packed + panel * 2 * p->steps * TILE_BYTES,
-             .steps = p->steps,
-             .bias = bias,
-             .acc = acc};
-  fetch f = fetch_of(&a->shape, p, b.weights, panel, (last - first + PANEL - 1) / PANEL);
+  oct_amx_block b = {.pitch = a->in.pixel,
+                     .runs = 1,
+                     .steps = p->steps,
+                     .weights = (const int8_t *)a->packed + panel * 2 * p->steps * OCT_AMX_TILE_BYTES,
+                     .bias = bias,
+                     .wide = count > OCT_AMX_TILE};
+  oct_amx_fetch f = oct_amx_fetch_of(a->shape.out_channels, p->steps, b.weights, panel, (last - first + OCT_AMX_PANEL - 1) / OCT_AMX_PANEL);
   oct_direct_cursor cursor = oct_direct_cursor_at(a, first, 0, channel);
   oct_direct_rows rows;
   int64_t height = 0;
-  for (int64_t row = first; row < last; row += PANEL) {
-    int64_t take = oct_min_i64(PANEL, last - row);
-    if (take != height) configure(height = take);
+  for (int64_t row = first; row < last; row += OCT_AMX_PANEL) {
+    int64_t take = oct_min_i64(OCT_AMX_PANEL, last - row);
+    if (take != height) oct_amx_configure(height = take, depth);
     oct_direct_cursor_take(&cursor, (int)take, &rows);
-    b.in = rows.in[0];
-    multiply_block(&b, &f, take > TILE, count > TILE);
-    oct_epilogue_i8_avx512(a, &rows, channel, count, acc, PANEL);
+    b.in[0] = rows.in[0];
+    b.in[1] = rows.in[0] + OCT_AMX_TILE * b.pitch;
+    b.high = take > OCT_AMX_TILE;
+    oct_amx_multiply(&b, &f);
+    oct_amx_store(&b, acc);
+    oct_epilogue_i8_avx512(a, &rows, channel, count, acc, OCT_AMX_PANEL);
   }
 }
 

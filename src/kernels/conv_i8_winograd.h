@@ -194,10 +194,7 @@ static inline const char *oct_winograd_reject_weights(const oct_conv_shape *s, c
   int64_t depth = s->channels * 9;
   for (int64_t o = 0; o < s->out_channels; o++) {
     int64_t sum = 0, magnitude = 0, b = bias ? bias[o] : 0;
-    for (int64_t i = 0; i < depth; i++) {
-      int64_t w = weights[o * depth + i];
-      sum += w, magnitude += w < 0 ? -w : w;
-    }
+    oct_sum_weights(weights + o * depth, depth, &sum, &magnitude);
     int64_t highest = b + 255 * ((magnitude + sum) / 2), lowest = b - 255 * ((magnitude - sum) / 2);
     if (highest >= OCT_WINOGRAD_BOUND || lowest <= -OCT_WINOGRAD_BOUND)
       return "an accumulator with its bias could reach 2^25 = 33554432, the bound below which this form is exact";

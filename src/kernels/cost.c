@@ -12,7 +12,7 @@
 #define NEAR_PER_CYCLE 32.0 /* transformed weights, which each block of tiles reads anew */
 #define CALL_CYCLES 500.0
 
-typedef enum cost_form { FORM_DIRECT, FORM_GROUPS, FORM_DEPTHWISE, FORM_WINOGRAD, FORM_COMPACT } cost_form;
+typedef enum cost_form { FORM_DIRECT, FORM_GROUPS, FORM_DEPTHWISE, FORM_WINOGRAD, FORM_COMPACT, FORM_TILES } cost_form;
 
 /* Rates in products per cycle, transforms in cycles per number. */
 typedef struct cost_figures {
@@ -30,10 +30,11 @@ static const cost_figures figures[OCT_ISA_COUNT] = {
         {.direct = 60, .depthwise = 9, .winograd = 28, .input = 0.3, .output = 0.8, .expand = 0.4, .result = 0.8, .quantum = 8},
     [OCT_ISA_AVX512VNNI] =
         {.direct = 130, .depthwise = 40, .winograd = 62, .input = 0.2, .output = 0.5, .expand = 0.15, .result = 0.45, .quantum = 16},
-    [OCT_ISA_AMX] = {.direct = 450, .result = 0.45, .quantum = 16},
+    [OCT_ISA_AMX] = {.direct = 620, .input = 10, .result = 0.25, .quantum = 16},
 };
 
 static cost_form form_of(const oct_conv_i8_kernel *k) {
+  if (k->isa == OCT_ISA_AMX) return FORM_TILES;
   if (strstr(k->name, "_winograd_compact")) return FORM_COMPACT;
   if (k->reject_weights) return FORM_WINOGRAD;
   if (strstr(k->name, "_groups")) return FORM_GROUPS;
@@ -53,6 +54,17 @@ static double direct_cycles(const cost_figures *f, const oct_conv_shape *s) {
   double steps = up_to(run, 4) * (double)(depth * s->kernel_w / run) * s->kernel_h;
   double channels = up_to(s->out_channels / s->groups, f->quantum) * s->groups;
   return pixels * channels * (steps / f->direct + f->result);
+}
+
+/* Steps of 64 inputs: kernel rows where they lie, each padded, or gathered without gaps, which takes `input`
+ * cycles a step, or a tap where taps lie apart. */
+static double tiles_cycles(const cost_figures *f, const oct_conv_shape *s) {
+  double pixels = (double)(s->batch * s->out_h * s->out_w), channels = up_to(s->out_channels, f->quantum);
+  double apart = up_to(s->kernel_w * s->channels, 64) * s->kernel_h, gathered = up_to(s->kernel_h * s->kernel_w * s->channels, 64);
+  bool close = s->dilation_w == 1 || s->kernel_w == 1;
+  double copies = close ? gathered / 64 : s->kernel_h * s->kernel_w * up_to(s->channels, 64) / 64;
+  double direct = channels * apart / f->direct, copied = channels * gathered / f->direct + copies * f->input;
+  return pixels * ((close && direct < copied ? direct : copied) + channels * f->result);
 }
 
 /* Lanes are filled across groups; gathering a lane's bytes takes as long as multiplying them. */
@@ -95,6 +107,7 @@ double oct_conv_i8_estimate(const oct_conv_i8_kernel *k, const oct_conv_shape *s
   double weights = (double)k->packed_bytes(s), cycles;
   if (!f->quantum || s->groups < 1) return 0;
   switch (form_of(k)) {
+    case FORM_TILES: cycles = tiles_cycles(f, s); break;
     case FORM_GROUPS: cycles = groups_cycles(f, s); break;
     case FORM_DEPTHWISE: cycles = depthwise_cycles(f, s, depthwise_speed(k)); break;
     case FORM_WINOGRAD: cycles = winograd_cycles(f, s, false, weights); break;

@@ -91,35 +91,51 @@ static inline __m512i oct_table512(__m512i q, const uint8_t *table) {
 
 /* Profile tflite. A float multiplier's 24-bit mantissa, shifted up, is exactly what oct_fixed_point() gives. */
 typedef struct oct_fixed512 {
-  __m512i mantissa, left, right;
+  __m512i mantissa, odd_mantissa; /* the second: those of odd lanes in even ones */
+  __m512i left, right, mask, half;
+  __m512i half_of_half, less; /* 2^(right - 2) and right - 1 */
 } oct_fixed512;
 
 static inline oct_fixed512 oct_fixed512_of(__m512 multiplier) {
+  const __m512i one = _mm512_set1_epi32(1), zero = _mm512_setzero_si512();
   __m512i bits = _mm512_castps_si512(multiplier),
           exponent = _mm512_sub_epi32(_mm512_and_si512(_mm512_srli_epi32(bits, 23), _mm512_set1_epi32(255)), _mm512_set1_epi32(126));
   __m512i fraction = _mm512_or_si512(_mm512_and_si512(bits, _mm512_set1_epi32(0x7FFFFF)), _mm512_set1_epi32(0x800000));
   __mmask16 usable = _mm512_cmpge_epi32_mask(exponent, _mm512_set1_epi32(-31));
-  __m512i zero = _mm512_setzero_si512();
-  exponent = _mm512_maskz_mov_epi32(usable, exponent);
-  return (oct_fixed512){_mm512_maskz_slli_epi32(usable, fraction, 7), _mm512_max_epi32(exponent, zero),
-                        _mm512_sub_epi32(zero, _mm512_min_epi32(exponent, zero))};
+  exponent = _mm512_mask_mov_epi32(_mm512_set1_epi32(-2), usable, exponent); /* of zero: any that is not special */
+  oct_fixed512 f = {.mantissa = _mm512_maskz_slli_epi32(usable, fraction, 7), .left = _mm512_max_epi32(exponent, zero)};
+  f.odd_mantissa = _mm512_srli_epi64(f.mantissa, 32);
+  f.right = _mm512_sub_epi32(zero, _mm512_min_epi32(exponent, zero));
+  f.mask = _mm512_sub_epi32(_mm512_sllv_epi32(one, f.right), one);
+  f.half = _mm512_srli_epi32(f.mask, 1);
+  f.less = _mm512_sub_epi32(f.right, one);
+  f.half_of_half = _mm512_sllv_epi32(one, _mm512_sub_epi32(f.less, one));
+  return f;
 }
 
-/* Still without the zero point. */
-static inline __m512i oct_requantize_fixed512(__m512i acc, const oct_fixed512 *f, const oct_epilogue_i8 *e) {
-  const __m512i nudge = _mm512_set1_epi64(1 << 30), one = _mm512_set1_epi32(1);
-  __m512i a = _mm512_sllv_epi32(acc, f->left);
-  __m512i even = _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32(a, f->mantissa), nudge), 31);
-  __m512i odd =
-      _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(f->mantissa, 32)), nudge), 1);
-  __m512i x = _mm512_mask_blend_epi32(0xAAAA, even, odd);
-  __m512i mask = _mm512_sub_epi32(_mm512_sllv_epi32(one, f->right), one), negative = _mm512_srli_epi32(x, 31);
-  __m512i threshold = _mm512_add_epi32(_mm512_srli_epi32(mask, 1), negative);
-  __mmask16 up = _mm512_cmpgt_epi32_mask(_mm512_and_si512(x, mask), threshold);
+/* No shift to the left and at least 2 to the right: multipliers below 1/4. */
+static inline bool oct_fixed512_is_small(const oct_fixed512 *f) { return _mm512_cmplt_epi32_mask(f->right, _mm512_set1_epi32(2)) == 0; }
+
+/* acc * mantissa / 2^31, rounded. */
+static inline __attribute__((always_inline)) __m512i oct_multiply_fixed512(__m512i acc, const oct_fixed512 *f) {
+  const __m512i nudge = _mm512_set1_epi64(1 << 30);
+  __m512i even = _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32(acc, f->mantissa), nudge), 31);
+  __m512i odd = _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(acc, 32), f->odd_mantissa), nudge), 1);
+  return _mm512_mask_blend_epi32(0xAAAA, even, odd);
+}
+
+/* Still without the zero point, for packing that saturates. `small`: as oct_fixed512_is_small() says. Then the shift that rounds halves away
+ * from zero, floor((x + 2^(right - 1) - (x < 0)) / 2^right), is done in two steps, so that nothing overflows. */
+static inline __attribute__((always_inline)) __m512i oct_requantize_fixed512(__m512i acc, const oct_fixed512 *f, bool small) {
+  if (small) {
+    __m512i x = oct_multiply_fixed512(acc, f);
+    x = _mm512_srai_epi32(_mm512_add_epi32(x, _mm512_srai_epi32(x, 31)), 1);
+    return _mm512_srav_epi32(_mm512_add_epi32(x, f->half_of_half), f->less);
+  }
+  __m512i x = oct_multiply_fixed512(_mm512_sllv_epi32(acc, f->left), f), threshold = _mm512_add_epi32(f->half, _mm512_srli_epi32(x, 31));
+  __mmask16 up = _mm512_cmpgt_epi32_mask(_mm512_and_si512(x, f->mask), threshold);
   x = _mm512_srav_epi32(x, f->right);
-  x = _mm512_mask_add_epi32(x, up, x, one);
-  x = _mm512_max_epi32(x, _mm512_set1_epi32(e->low - e->zero_point));
-  return _mm512_min_epi32(x, _mm512_set1_epi32(e->high - e->zero_point));
+  return _mm512_mask_add_epi32(x, up, x, _mm512_set1_epi32(1));
 }
 
 static inline void oct_store_u8_16(char *out, __m128i x, int count) {
@@ -200,15 +216,35 @@ static inline __attribute__((always_inline)) void oct_epilogue_onnx_avx512(const
   else oct_epilogue_16_avx512(e, rows, channel, count, acc, width, residual, table, finish);
 }
 
-static inline void oct_epilogue_tflite_16_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int lane,
-                                                 int count, const int32_t *acc, int width) {
-  const oct_fixed512 fixed = oct_fixed512_of(_mm512_maskz_loadu_ps(oct_mask16(count), e->multiplier + channel + lane));
-  const __m512i zero_point = _mm512_set1_epi32(e->zero_point);
-  for (int r = 0; r < rows->count; r++) {
-    __m512i q = _mm512_add_epi32(oct_requantize_fixed512(_mm512_load_si512(acc + r * width + lane), &fixed, e), zero_point);
-    if (e->table) q = oct_table_words512(q, e->table);
-    oct_store_u8_16(rows->out[r] + lane, _mm512_cvtepi32_epi8(q), count);
+/* Up to 64 channels; `small` constant where this is inlined. */
+static inline __attribute__((always_inline)) void oct_epilogue_fixed_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int count,
+                                                                            const int32_t *acc, int width, const oct_fixed512 *fixed,
+                                                                            bool small) {
+  const oct_quantize512 q = oct_quantize512_of(e);
+  const __mmask64 mask = count == 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
+  const __m512i none = _mm512_setzero_si512();
+  for (int r = 0; r < rows->count; r++, acc += width) {
+    __m512i x0 = oct_requantize_fixed512(_mm512_load_si512(acc), &fixed[0], small);
+    __m512i x1 = count > 16 ? oct_requantize_fixed512(_mm512_load_si512(acc + 16), &fixed[1], small) : none;
+    __m512i x2 = count > 32 ? oct_requantize_fixed512(_mm512_load_si512(acc + 32), &fixed[2], small) : none;
+    __m512i x3 = count > 48 ? oct_requantize_fixed512(_mm512_load_si512(acc + 48), &fixed[3], small) : none;
+    __m512i x = oct_pack_vectors512(x0, x1, x2, x3, &q, OCT_FINISH_SATURATE);
+    if (e->table) x = oct_table512(x, e->table);
+    _mm512_mask_storeu_epi8(rows->out[r], mask, x);
   }
+}
+
+static inline void oct_epilogue_tflite_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int64_t channel, int count,
+                                              const int32_t *acc, int width) {
+  oct_fixed512 fixed[4];
+  bool small = true;
+  for (int i = 0; i < 4; i++) {
+    int left = count - 16 * i;
+    fixed[i] = oct_fixed512_of(left > 0 ? _mm512_maskz_loadu_ps(oct_mask16(left), e->multiplier + channel + 16 * i) : _mm512_setzero_ps());
+    small = small && oct_fixed512_is_small(&fixed[i]);
+  }
+  if (small) oct_epilogue_fixed_avx512(e, rows, count, acc, width, fixed, true);
+  else oct_epilogue_fixed_avx512(e, rows, count, acc, width, fixed, false);
 }
 
 /* Constants of 16 channels for rounded floats; in a run of rows with one scale and zero point these are in the constants. */
@@ -386,6 +422,10 @@ static inline void oct_epilogue_i8_avx512(const oct_conv_i8_args *args, const oc
     oct_epilogue_u8_avx512(args, rows, channel, count, acc, width);
     return;
   }
+  if (e->out == OCT_EPILOGUE_U8) {
+    oct_epilogue_tflite_avx512(e, rows, channel, count, acc, width);
+    return;
+  }
   if (e->out == OCT_EPILOGUE_ROUNDED) {
     oct_epilogue_rounded_avx512(e, rows, channel, count, acc, width);
     return;
@@ -396,8 +436,7 @@ static inline void oct_epilogue_i8_avx512(const oct_conv_i8_args *args, const oc
   }
   for (int lane = 0; lane < count; lane += 16) {
     int left = count - lane < 16 ? count - lane : 16;
-    if (e->out == OCT_EPILOGUE_U8) oct_epilogue_tflite_16_avx512(e, rows, channel, lane, left, acc, width);
-    else oct_epilogue_s32_16_avx512(rows, lane, oct_mask16(left), acc, width);
+    oct_epilogue_s32_16_avx512(rows, lane, oct_mask16(left), acc, width);
   }
 }
 

@@ -84,6 +84,7 @@ typedef struct oct_conv_i8_kernel {
    * epilogue (NULL: zeros). What it accepts must be exact for any input bytes. Rows that have it share one rule: the answer of one is taken
    * for all. */
   const char *(*reject_weights)(const oct_conv_shape *shape, const int8_t *weights, const int32_t *bias);
+  bool packs_by_size; /* how weights are packed depends on the size of the image, not only on channels, kernel, stride and dilation */
   size_t (*packed_bytes)(const oct_conv_shape *shape);
   void (*pack)(const oct_conv_shape *shape, const int8_t *weights, void *packed); /* weights [out][channels/groups][kernel_h][kernel_w] */
   size_t (*workspace_bytes)(const oct_conv_shape *shape);                         /* per worker, aligned to 64 bytes; NULL: none */
@@ -151,6 +152,8 @@ typedef struct oct_vector_math {
 } oct_vector_math;
 
 #define OCT_QUANTIZE_PLANES 4
+#define OCT_HISTOGRAM_BINS 4096
+#define OCT_HISTOGRAM_SLOTS 8
 
 /* Dense runs of n elements; callers split rows of padded views. in and out may be the same memory where types have one size. */
 typedef struct oct_vector_kernels {
@@ -185,6 +188,10 @@ typedef struct oct_vector_kernels {
    * planes of an image to its pixels */
   void (*quantize_planes_u8)(size_t rows, size_t n, size_t planes, const float *x, ptrdiff_t x_row, ptrdiff_t plane, uint8_t *y,
                              ptrdiff_t y_row, float scale, int32_t zero_point);
+  bool (*extremes_f32)(size_t n, const float *x, float *low, float *high); /* widens *low, *high; false: there is a NaN or an infinity */
+  /* bins[floor(x * factor) - first]++ for x other than 0, which all must lie in [0, OCT_HISTOGRAM_BINS); zeros to *zeros. `factor` is a power of two.
+   * `bins` has room for OCT_HISTOGRAM_BINS + OCT_HISTOGRAM_SLOTS; the last ones are 0 before and after. */
+  void (*histogram_f32)(size_t n, const float *x, float factor, int32_t first, uint32_t *bins, uint32_t *zeros);
 } oct_vector_kernels;
 
 /* Never NULL. `reasons` (or NULL) receives "name: reason; ..." for every better row that was passed over, at most `size` bytes. */

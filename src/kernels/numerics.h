@@ -67,4 +67,20 @@ static inline int32_t oct_requantize_tflite(int32_t acc, int32_t mantissa, int s
   return oct_rounding_shift_right(oct_doubling_high_multiply((int32_t)((uint32_t)acc << left), mantissa), right);
 }
 
+#define OCT_SUM_BLOCK 64 /* weights; their sums fit 16 bits, in which compilers add eight at a time */
+
+/* Adds the sum of n weights, and the sum of their magnitudes. */
+static inline void oct_sum_weights(const int8_t *w, int64_t n, int64_t *sum, int64_t *magnitude) {
+  int64_t k = 0;
+  for (; k + OCT_SUM_BLOCK <= n; k += OCT_SUM_BLOCK) {
+    int16_t s = 0, m = 0;
+    for (int i = 0; i < OCT_SUM_BLOCK; i++) {
+      int16_t v = w[k + i], positive = (int16_t)(v < 0 ? -v : v);
+      s = (int16_t)(s + v), m = (int16_t)(m + positive);
+    }
+    *sum += s, *magnitude += m;
+  }
+  for (; k < n; k++) *sum += w[k], *magnitude += w[k] < 0 ? -w[k] : w[k];
+}
+
 #endif

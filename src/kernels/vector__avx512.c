@@ -2,6 +2,7 @@
  * read or written outside [0, n). Pools: vector_pool__avx512.c.
  * SPDX-License-Identifier: MIT */
 #include "kernels/vector_math.h"
+#include "kernels/vector_histogram.h"
 #include "kernels/vector_planes.h"
 #include "kernels/vector_pool.h"
 #include "kernels/vector_range__avx512.h"
@@ -178,4 +179,6 @@ const oct_vector_kernels oct_vector__avx512 = {
     .transpose_u8 = oct_transpose_u8__avx2,
     .transpose_u32 = oct_transpose_u32__avx2,
     .quantize_planes_u8 = oct_quantize_planes_u8__avx512,
+    .extremes_f32 = oct_extremes_f32__avx512,
+    .histogram_f32 = oct_histogram_f32__avx512,
 };

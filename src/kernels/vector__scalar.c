@@ -2,6 +2,7 @@
  * the payload of a NaN). Pools: vector_pool__scalar.c.
  * SPDX-License-Identifier: MIT */
 #include "kernels/vector_math.h"
+#include "kernels/vector_histogram.h"
 #include "kernels/vector_planes.h"
 #include "kernels/vector_pool.h"
 
@@ -96,4 +97,6 @@ const oct_vector_kernels oct_vector__scalar = {
     .transpose_u8 = oct_transpose_u8__scalar,
     .transpose_u32 = oct_transpose_u32__scalar,
     .quantize_planes_u8 = oct_quantize_planes_u8__scalar,
+    .extremes_f32 = oct_extremes_f32__scalar,
+    .histogram_f32 = oct_histogram_f32__scalar,
 };

@@ -131,6 +131,19 @@ octet_status oct_accumulate_finish(oct_accumulate *a, oct_slot *from) {
   return oct_lower_write(a->l, step, &s->out, out);
 }
 
+/* Few products per byte: 1x1, one channel per group, or few channels. A part has pixels of its own, and not every row. */
+octet_status oct_accumulate_rows(oct_accumulate *a, oct_step *step, const oct_step_rows *rows) {
+  const oct_conv_shape *s = &a->p->shape;
+  bool pointwise = s->groups == 1 && s->kernel_h * s->kernel_w == 1, depthwise = s->groups == s->channels;
+  bool light = pointwise || depthwise || (s->channels <= 4 && s->stride_h > 1);
+  if (!a->p->spatial || a->p->part || !light) return OCTET_OK;
+  oct_step_rows *own = oct_lower_memory(a->l, 1, sizeof *own);
+  if (!own) return OCTET_OUT_OF_MEMORY;
+  *own = *rows;
+  step->rows = own;
+  return OCTET_OK;
+}
+
 const char *oct_accumulate_reason(oct_accumulate *a, const char *rejected) {
   const char *why = a->reason ? a->reason : "";
   size_t length = strlen(why) + strlen(rejected) + 3;
@@ -209,6 +222,32 @@ static octet_status run_float(octet_context *ctx, const void *params, size_t beg
   return OCTET_OK;
 }
 
+static bool accepts_float_rows(const void *params, const oct_conv_shape *shape) {
+  const float_step *s = params;
+  return !s->kernel->reject || !s->kernel->reject(shape);
+}
+
+static size_t float_rows_workspace(const void *params, const oct_conv_shape *shape) {
+  const float_step *s = params;
+  return s->kernel->workspace_bytes ? s->kernel->workspace_bytes(shape) : 0;
+}
+
+static void run_float_rows(const void *params, const oct_conv_shape *shape, const oct_view *in, const oct_view *out,
+                           const oct_view *residual, void *workspace) {
+  float_step s = *(const float_step *)params;
+  s.args.shape = *shape;
+  s.args.in = *in, s.args.out = *out;
+  if (residual) s.args.residual = *residual;
+  s.kernel->run(&s.args, 0, s.kernel->units(shape), workspace);
+}
+
+static octet_status add_float_rows(oct_accumulate *a, oct_step *step, const float_step *s, bool adds) {
+  oct_step_rows rows = {.shape = &s->args.shape, .in = &s->args.in, .out = &s->args.out, .residual = adds ? &s->args.residual : NULL};
+  rows.in_size = rows.out_size = sizeof(float);
+  rows.accepts = accepts_float_rows, rows.workspace_bytes = float_rows_workspace, rows.run = run_float_rows;
+  return s->kernel->approximate ? OCTET_OK : oct_accumulate_rows(a, step, &rows);
+}
+
 static octet_status pack_float(oct_accumulate *a, const oct_conv_f32_kernel *kernel, void *packed) {
   const oct_accumulate_problem *p = a->p;
   const float *weights;
@@ -255,6 +294,7 @@ static octet_status lower_float(oct_accumulate *a) {
   step->workspace_bytes = kernel->workspace_bytes ? kernel->workspace_bytes(&p->shape) : 0;
   step->macs = oct_accumulate_macs(&p->shape);
   step->reason = oct_accumulate_reason(a, reasons);
+  OCT_TRY(add_float_rows(a, step, s, residual != NULL));
   OCT_TRY(oct_accumulate_place_in(a, step, &s->args.in, in));
   if (residual) OCT_TRY(oct_accumulate_place_out(a, step, &s->args.residual, residual, false));
   OCT_TRY(oct_accumulate_place_out(a, step, &s->args.out, out, true));

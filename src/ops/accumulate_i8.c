@@ -2,6 +2,7 @@
  * The dynamic form, which quantizes its input at run time, is in accumulate_dynamic.c.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
+#include <string.h>
 
 #include "ops/accumulate_parts.h"
 
@@ -10,6 +11,33 @@ static octet_status run_i8(octet_context *ctx, const void *params, size_t begin,
   const oct_i8_step *s = params;
   s->kernel->run(&s->args, begin, end, workspace);
   return OCTET_OK;
+}
+
+static bool accepts_rows(const void *params, const oct_conv_shape *shape) {
+  const oct_i8_step *s = params;
+  return !s->kernel->reject || !s->kernel->reject(shape);
+}
+
+static size_t rows_workspace(const void *params, const oct_conv_shape *shape) {
+  const oct_i8_step *s = params;
+  return s->kernel->workspace_bytes ? s->kernel->workspace_bytes(shape) : 0;
+}
+
+static void run_rows(const void *params, const oct_conv_shape *shape, const oct_view *in, const oct_view *out, const oct_view *residual,
+                     void *workspace) {
+  oct_i8_step s = *(const oct_i8_step *)params;
+  s.args.shape = *shape;
+  s.args.in = *in, s.args.out = *out;
+  if (residual) s.args.residual = *residual;
+  s.kernel->run(&s.args, 0, s.kernel->units(shape), workspace);
+}
+
+/* Of the static form: scales of the dynamic one are found by the pixel's number. */
+static octet_status add_rows(oct_accumulate *a, oct_step *step, const oct_i8_step *s, bool u8, bool adds) {
+  oct_step_rows rows = {.shape = &s->args.shape, .in = &s->args.in, .out = &s->args.out, .residual = adds ? &s->args.residual : NULL};
+  rows.in_size = 1, rows.out_size = u8 ? 1 : sizeof(float);
+  rows.accepts = accepts_rows, rows.workspace_bytes = rows_workspace, rows.run = run_rows;
+  return s->kernel->reject_weights || s->kernel->packs_by_size ? OCTET_OK : oct_accumulate_rows(a, step, &rows);
 }
 
 /* ---- Weights ---------------------------------------------------------------------------------------------------- */
@@ -24,26 +52,11 @@ float oct_accumulate_weight_scale(const oct_accumulate_problem *p, int64_t chann
   return q->scale[q->count == 1 ? 0 : channel];
 }
 
-#define SUM_BLOCK 64 /* weights; their sums fit 16 bits, in which compilers add eight at a time */
-
-static void sum_dense(const int8_t *w, int64_t depth, int64_t *sum, int64_t *magnitude) {
-  int64_t k = 0;
-  for (; k + SUM_BLOCK <= depth; k += SUM_BLOCK) {
-    int16_t s = 0, m = 0;
-    for (int i = 0; i < SUM_BLOCK; i++) {
-      int16_t v = w[k + i], positive = (int16_t)(v < 0 ? -v : v);
-      s = (int16_t)(s + v), m = (int16_t)(m + positive);
-    }
-    *sum += s, *magnitude += m;
-  }
-  for (; k < depth; k++) *sum += w[k], *magnitude += w[k] < 0 ? -w[k] : w[k];
-}
-
 void oct_accumulate_sums(const oct_accumulate_problem *p, int64_t channel, int64_t *sum, int64_t *magnitude) {
   int64_t depth = oct_accumulate_depth(p);
   *sum = *magnitude = 0;
   if (!p->weights_by_k) {
-    sum_dense((const int8_t *)p->weights->tensor->data + channel * depth, depth, sum, magnitude);
+    oct_sum_weights((const int8_t *)p->weights->tensor->data + channel * depth, depth, sum, magnitude);
     return;
   }
   for (int64_t k = 0; k < depth; k++) {
@@ -57,6 +70,10 @@ octet_status oct_accumulate_pack_i8(oct_accumulate *a, const oct_conv_i8_kernel 
   char packing[256];
   bool fresh;
   oct_accumulate_packing(p, kernel->name, packing, sizeof packing);
+  if (kernel->packs_by_size) {
+    size_t length = strlen(packing);
+    snprintf(packing + length, sizeof packing - length, " %lldx%lld", (long long)p->shape.out_h, (long long)p->shape.out_w);
+  }
   OCT_TRY(oct_lower_packed(a->l, p->part ? p->part->source : p->weights->tensor, packing, kernel->packed_bytes(&p->shape), packed, &fresh));
   if (!fresh) return OCTET_OK;
   if (!p->weights_by_k) {
@@ -202,6 +219,7 @@ octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
   if (a->fusion.residual) OCT_TRY(oct_accumulate_input(a, a->fusion.residual, u8 ? OCT_U8 : OCT_F32, false, &residual));
   OCT_TRY(oct_accumulate_output(a, u8 ? OCT_U8 : OCT_F32, &out));
   OCT_TRY(oct_accumulate_step_i8(a, kernel, reasons, in, out, residual, &s, &step));
+  OCT_TRY(add_rows(a, step, s, u8, residual != NULL));
   s->args.packed = packed;
   s->args.epilogue = (oct_epilogue_i8){.profile = a->l->profile, .bias = bias, .multiplier = multiplier, .high = 255};
   if (u8) OCT_TRY(epilogue_u8(a, in, out, residual, &s->args.epilogue, multiplier));

@@ -25,6 +25,8 @@ octet_status oct_accumulate_place_in(oct_accumulate *a, oct_step *step, oct_view
 octet_status oct_accumulate_finish(oct_accumulate *a, oct_slot *out);
 /* The fused unary node as a map from the rounded value to `out`; *table NULL without one. */
 octet_status oct_accumulate_table(oct_accumulate *a, const oct_slot *out, const uint8_t **table);
+/* Lets the step run by rows, where its problem is one of those that are worth it. */
+octet_status oct_accumulate_rows(oct_accumulate *a, oct_step *step, const oct_step_rows *rows);
 const char *oct_accumulate_reason(oct_accumulate *a, const char *rejected);
 double oct_accumulate_macs(const oct_conv_shape *shape);
 

@@ -36,6 +36,19 @@ typedef struct oct_slot {
 /* A step: one call of run() with its parameters. Splittable: units [0, units) may run in any partition, at least `grain` at a time. */
 typedef octet_status (*oct_step_fn)(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace);
 
+/* How a step's work on some rows of the output is asked for, with image rows in other places: exec/strips.c runs neighbours a few rows at a time.
+ * `shape` is the problem of those rows alone: batch 1, and views that begin at its first output row and at the input row that this one would
+ * read without padding. Bytes of the result must not depend on how rows are cut. */
+typedef struct oct_step_rows {
+  const oct_conv_shape *shape;                                      /* of the whole step */
+  const oct_view *in, *out, *residual;                              /* fields of the step's params; residual NULL: none */
+  size_t in_size, out_size;                                         /* bytes of an element; a residual's are as the output's */
+  bool (*accepts)(const void *params, const oct_conv_shape *shape); /* asked for every number of rows that will be run */
+  size_t (*workspace_bytes)(const void *params, const oct_conv_shape *shape);
+  void (*run)(const void *params, const oct_conv_shape *shape, const oct_view *in, const oct_view *out, const oct_view *residual,
+              void *workspace);
+} oct_step_rows;
+
 typedef struct oct_step {
   const char *kernel; /* name, for profiles */
   const oct_node *node;
@@ -48,6 +61,8 @@ typedef struct oct_step {
   double macs;
   const char *reason;              /* why this kernel; NULL: nothing to say */
   const struct oct_choice *choice; /* planner's: what the kernel was chosen from; NULL: there was no choice */
+  const oct_step_rows *rows;       /* NULL: runs as a whole only */
+  struct oct_strips *strips;       /* planner's: the chain that the step runs in; its last step runs all of it */
 } oct_step;
 
 /* What the planner fused onto an accumulating node (convolution, gemm, matmul): first the bias, then the residual, then the activation. */

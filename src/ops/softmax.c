@@ -196,6 +196,7 @@ static octet_status import_flattening(oct_importer *importer, const oct_foreign_
   pair[0] = node->outputs[0];
   OCT_TRY(shape_value(importer, foreign, x, &pair[1]));
   OCT_TRY(oct_import_node(importer, foreign, "reshape", pair, 2, 1, &back));
+  if (x->has_shape && oct_shape_count(&x->shape) == 0) OCT_TRY(oct_node_set_int(ctx, importer->graph, back, "allowzero", 1));
   return oct_import_finish(importer, foreign, back);
 }
 

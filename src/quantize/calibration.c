@@ -2,9 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "quantize/calibration.h"
 
-#include <stdatomic.h>
-
-#include "base/threads.h"
 #include "ops/fold.h"
 #include "passes/pass.h"
 #include "quantize/probe.h"
@@ -128,8 +125,7 @@ void oct_calibration_destroy(oct_calibration *c) {
   if (!c) return;
   for (size_t i = 0; c->values && i < c->graph->n_values; i++) oct_free(c->values[i].observer);
   oct_probe_destroy(c->probe);
-  oct_free(c->probed);
-  oct_free(c->refused);
+  oct_watching_destroy(c->watching);
   oct_fusion_map_free(&c->fusion);
   oct_uses_free(&c->uses);
   oct_free(c->nodes);
@@ -146,50 +142,24 @@ bool oct_calibration_wants_data(const oct_calibration *calibration) { return cal
 
 static octet_status start_probe(oct_calibration *c) {
   if (c->probe) return OCTET_OK;
-  const char **names = oct_alloc(c->ctx, c->graph->n_values + 1, sizeof *names);
-  c->probed = oct_alloc(c->ctx, c->graph->n_values + 1, sizeof *c->probed);
-  c->refused = oct_alloc(c->ctx, c->graph->n_values + 1, sizeof *c->refused);
-  size_t count = 0;
-  octet_status status = names && c->probed && c->refused ? OCTET_OK : OCTET_OUT_OF_MEMORY;
+  size_t count = 0, room = c->graph->n_values + 1;
+  const char **names = oct_alloc(c->ctx, room, sizeof *names);
+  oct_observer **observers = oct_alloc(c->ctx, room, sizeof *observers);
+  octet_status status = names && observers ? OCTET_OK : OCTET_OUT_OF_MEMORY;
   for (size_t i = 0; i < c->graph->n_values && status == OCTET_OK; i++) {
     if (!c->values[i].observer) continue;
-    c->probed[count] = c->values[i].observer;
+    observers[count] = c->values[i].observer;
     names[count++] = c->graph->values[i]->name;
   }
-  if (status == OCTET_OK) status = oct_probe_create(c->ctx, c->graph, names, count, &c->probe);
-  if (status != OCTET_OK) {
-    oct_free(c->probed);
-    oct_free(c->refused);
-    c->probed = NULL, c->refused = NULL;
+  if (status == OCTET_OK && !c->watching)
+    status = oct_watching_create(c->ctx, &c->options.observers, observers, names, count, &c->watching);
+  if (status == OCTET_OK) {
+    oct_watch watch = oct_watching_functions(c->watching);
+    status = oct_probe_create_watching(c->ctx, c->graph, names, count, &watch, &c->probe);
   }
   oct_free(names);
+  oct_free(observers);
   return status;
-}
-
-/* Values of one run, which threads take one after the other: they differ much in size. */
-typedef struct observing {
-  oct_calibration *calibration;
-  const oct_probe_run *run;
-  atomic_size_t next;
-} observing;
-
-static void observe_values(void *user, size_t begin, size_t end, size_t worker) {
-  observing *o = user;
-  const oct_calibration *c = o->calibration;
-  (void)begin, (void)end, (void)worker;
-  for (size_t i; (i = atomic_fetch_add_explicit(&o->next, 1, memory_order_relaxed)) < o->run->count;) {
-    const oct_probed_value *v = &o->run->values[i];
-    c->refused[i] = v->data && !oct_observer_take(c->probed[i], &c->options.observers, v->data, v->elements, o->run->samples);
-  }
-}
-
-static octet_status take_in(oct_calibration *c, const oct_probe_run *run) {
-  observing o = {.calibration = c, .run = run};
-  oct_parallel(c->ctx, (size_t)c->ctx->threads, 1, observe_values, &o);
-  for (size_t i = 0; i < run->count; i++)
-    if (c->refused[i]) return oct_observer_refuse(c->ctx, run->values[i].name, run->values[i].data, run->values[i].elements);
-  c->samples += run->samples;
-  return OCTET_OK;
 }
 
 octet_status oct_calibration_observe(oct_calibration *c, const oct_named_tensor *inputs, size_t count) {
@@ -199,8 +169,10 @@ octet_status oct_calibration_observe(oct_calibration *c, const oct_named_tensor 
   OCT_TRY(oct_probe_batch(c->probe, inputs, count, true, &pieces));
   for (size_t begin = 0, n = 0; oct_probe_next(&pieces, &begin, &n);) {
     oct_probe_run run;
+    OCT_TRY(oct_watching_begin(c->watching, pieces.piece));
     OCT_TRY(oct_probe_run_piece(c->probe, inputs, count, &pieces, begin, n, &run));
-    OCT_TRY(take_in(c, &run));
+    OCT_TRY(oct_watching_end(c->watching));
+    c->samples += run.samples;
   }
   return OCTET_OK;
 }

@@ -45,8 +45,7 @@ struct oct_calibration {
   bool wants_data;
   uint64_t samples;
   struct oct_probe *probe; /* the running float graph (calibration.c) */
-  oct_observer **probed;   /* by value of the probe: its observer */
-  bool *refused;           /* by value of the probe: the last run had NaN or an infinity there */
+  struct oct_watching *watching;
 };
 
 /* Role of input i of a node. */
@@ -59,6 +58,16 @@ int oct_weight_axis(const oct_node *node);
 oct_value *oct_calibration_result(const oct_calibration *c, const oct_node *node);
 /* true when the node runs inside another one's step. */
 static inline bool oct_is_fused_member(const oct_calibration *c, const oct_node *node) { return c->fusion.root[node->id] != NULL; }
+
+/* watching.c: observers of `count` values that look at them while they are made. */
+typedef struct oct_watching oct_watching;
+octet_status oct_watching_create(octet_context *ctx, const oct_observer_settings *settings, oct_observer *const *observers,
+                                 const char *const *names, size_t count, oct_watching **out);
+void oct_watching_destroy(oct_watching *watching); /* NULL is fine */
+oct_watch oct_watching_functions(oct_watching *watching);
+/* Before a run on so many samples; and after it: the failure of the first value that held NaN or an infinity. */
+octet_status oct_watching_begin(oct_watching *watching, size_t samples);
+octet_status oct_watching_end(oct_watching *watching);
 
 /* options.c: fills in nodes[].mode, per_tensor, by_request and values[].blocked, kind, scale, zero_point from the options. */
 octet_status oct_settings_apply(oct_calibration *c, const oct_quantize_options *options);

@@ -31,46 +31,6 @@ oct_observer_settings oct_observer_settings_default(void) { return (oct_observer
 
 /* ---- Taking in -------------------------------------------------------------------------------------------------- */
 
-typedef struct extremes {
-  float low, high;
-  bool finite;
-} extremes;
-
-/* x * 0 is NaN for NaN and infinities, and 0 for all else. Eight lanes, so that it is vectorized. */
-static extremes find_extremes(const float *x, size_t n) {
-  float low[8], high[8], poison[8] = {0};
-  for (int j = 0; j < 8; j++) low[j] = high[j] = x[0];
-  size_t i = 0;
-  for (; i + 8 <= n; i += 8)
-    for (int j = 0; j < 8; j++) {
-      float v = x[i + (size_t)j];
-      low[j] = v < low[j] ? v : low[j];
-      high[j] = v > high[j] ? v : high[j];
-      poison[j] += v * 0.0f;
-    }
-  for (; i < n; i++) {
-    low[0] = x[i] < low[0] ? x[i] : low[0];
-    high[0] = x[i] > high[0] ? x[i] : high[0];
-    poison[0] += x[i] * 0.0f;
-  }
-  for (int j = 1; j < 8; j++) {
-    low[0] = low[j] < low[0] ? low[j] : low[0];
-    high[0] = high[j] > high[0] ? high[j] : high[0];
-    poison[0] += poison[j];
-  }
-  return (extremes){low[0], high[0], poison[0] == 0.0f};
-}
-
-octet_status oct_observer_refuse(octet_context *ctx, const char *name, const float *data, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (!isfinite(data[i]))
-      return oct_fail(
-          ctx, OCTET_DATA,
-          "calibration: \"%s\" holds %s at element %zu; a range needs finite values (remove the sample, or keep the layer float)", name,
-          isnan(data[i]) ? "NaN" : "an infinity", i);
-  return OCTET_OK;
-}
-
 static void merge_pairs(oct_observer *o) {
   int64_t first = o->first >= 0 ? o->first / 2 : -((1 - o->first) / 2); /* floor */
   uint64_t merged[OCT_OBSERVER_BINS] = {0};
@@ -116,77 +76,70 @@ static void make_room(oct_observer *o, float low, float high) {
   }
 }
 
-#define ZERO_SLOTS 8
-#define BLOCK 64 /* values whose places are computed together, by vectors */
-
-/* Places of BLOCK values. Zeros, often half of all, are sent by arithmetic instead of a branch that nobody can predict, to several places, so that one
- * count does not wait for the other. A power of two as factor is exact in float, too, where it neither overflows nor makes values smaller. */
-static void find_places(const float *x, float factor, int first, int32_t places[BLOCK]) {
-  for (int i = 0; i < BLOCK; i++) {
-    const float position = x[i] * factor;
-    const int32_t whole = (int32_t)position; /* at most OCT_OBSERVER_BINS in magnitude */
-    const int32_t below = position < (float)whole ? whole - 1 : whole;
-    places[i] = x[i] == 0 ? OCT_OBSERVER_BINS + i % ZERO_SLOTS : below - first;
-  }
-}
-
-static int place_of(float x, double factor, int first) {
-  const double position = (double)x * factor;
-  const int whole = (int)position;
-  return x == 0 ? OCT_OBSERVER_BINS : whole - (position < whole) - first;
-}
-
-/* Counts in narrow numbers of its own, which stay in the first-level cache. */
-static void fill_bins(oct_observer *o, const float *x, size_t n) {
-  const double factor = ldexp(1.0, -o->exponent);
-  const int first = (int)o->first;
-  const bool in_float = o->exponent <= 0 && o->exponent > -100;
-  while (n > 0) {
-    size_t part = n < UINT32_MAX ? n : UINT32_MAX, i = 0;
-    uint32_t bins[OCT_OBSERVER_BINS + ZERO_SLOTS] = {0};
-    for (; in_float && i + BLOCK <= part; i += BLOCK) {
-      int32_t places[BLOCK];
-      find_places(x + i, (float)factor, first, places);
-      for (int k = 0; k < BLOCK; k++) bins[places[k]]++;
-    }
-    for (; i < part; i++) bins[place_of(x[i], factor, first)]++;
-    for (int b = 0; b < OCT_OBSERVER_BINS; b++) o->bins[b] += bins[b];
-    for (int b = OCT_OBSERVER_BINS; b < OCT_OBSERVER_BINS + ZERO_SLOTS; b++) o->zeros += bins[b];
-    x += part, n -= part;
-  }
-}
-
-static extremes join(extremes a, extremes b) {
-  return (extremes){b.low < a.low ? b.low : a.low, b.high > a.high ? b.high : a.high, a.finite && b.finite};
-}
-
-bool oct_observer_take(oct_observer *o, const oct_observer_settings *settings, const float *data, size_t count, size_t samples) {
-  if (count == 0) return true;
-  if (samples == 0 || count % samples != 0) samples = 1;
-  size_t each = count / samples;
-  extremes all = find_extremes(data, each);
-  double average_low = o->average_low, average_high = o->average_high;
-  for (size_t s = 0; s < samples; s++) {
-    extremes e = s == 0 ? all : find_extremes(data + s * each, each);
-    double weight = o->averaged || s > 0 ? settings->momentum : 1;
-    average_low += weight * ((double)e.low - average_low);
-    average_high += weight * ((double)e.high - average_high);
-    all = join(all, e);
-  }
-  if (!all.finite) return false;
-  o->average_low = average_low, o->average_high = average_high;
+void oct_observer_average(oct_observer *o, const oct_observer_settings *settings, oct_extremes sample) {
+  double weight = o->averaged ? settings->momentum : 1;
+  o->average_low += weight * ((double)sample.low - o->average_low);
+  o->average_high += weight * ((double)sample.high - o->average_high);
   o->averaged = true;
+}
+
+void oct_observer_reach(oct_observer *o, oct_extremes all, size_t count) {
   float low = o->count && o->low < all.low ? o->low : all.low, high = o->count && o->high > all.high ? o->high : all.high;
   make_room(o, low < 0 ? low : 0, high > 0 ? high : 0);
-  fill_bins(o, data, count);
   o->low = low, o->high = high;
   o->count += count;
-  return true;
 }
 
-octet_status oct_observer_update(octet_context *ctx, oct_observer *observer, const oct_observer_settings *settings, const char *name,
+static void count_in_double(const oct_observer *o, const float *x, size_t n, oct_observer_counts *counts) {
+  const double factor = ldexp(1.0, -o->exponent);
+  for (size_t i = 0; i < n; i++) {
+    const double position = (double)x[i] * factor;
+    const int whole = (int)position;
+    if (x[i] == 0) counts->zeros++;
+    else counts->bins[whole - (position < whole) - (int)o->first]++;
+  }
+}
+
+/* A power of two as factor is exact in float, too, where it neither overflows nor makes values smaller. */
+void oct_observer_count(const oct_observer *o, const oct_vector_kernels *vector, const float *x, size_t n, oct_observer_counts *counts) {
+  if (o->exponent <= 0 && o->exponent > -100)
+    vector->histogram_f32(n, x, (float)ldexp(1.0, -o->exponent), (int32_t)o->first, counts->bins, &counts->zeros);
+  else count_in_double(o, x, n, counts);
+}
+
+void oct_observer_add(oct_observer *o, const oct_observer_counts *counts) {
+  for (int b = 0; b < OCT_OBSERVER_BINS; b++) o->bins[b] += counts->bins[b];
+  o->zeros += counts->zeros;
+}
+
+octet_status oct_observer_refuse(octet_context *ctx, const char *name, bool is_nan, size_t index) {
+  return oct_fail(ctx, OCTET_DATA,
+                  "calibration: \"%s\" holds %s at element %zu; a range needs finite values (remove the sample, or keep the layer float)",
+                  name, is_nan ? "NaN" : "an infinity", index);
+}
+
+octet_status oct_observer_update(octet_context *ctx, oct_observer *o, const oct_observer_settings *settings, const char *name,
                                  const float *data, size_t count, size_t samples) {
-  return oct_observer_take(observer, settings, data, count, samples) ? OCTET_OK : oct_observer_refuse(ctx, name, data, count);
+  if (count == 0) return OCTET_OK;
+  if (samples == 0 || count % samples != 0) samples = 1;
+  const oct_vector_kernels *vector = oct_vector_select(ctx->isa_mask);
+  oct_extremes all = OCT_NO_EXTREMES;
+  if (!vector->extremes_f32(count, data, &all.low, &all.high))
+    for (size_t i = 0; i < count; i++)
+      if (!isfinite(data[i])) return oct_observer_refuse(ctx, name, isnan(data[i]), i);
+  for (size_t s = 0, each = count / samples; s < samples; s++) {
+    oct_extremes e = OCT_NO_EXTREMES;
+    vector->extremes_f32(each, data + s * each, &e.low, &e.high);
+    oct_observer_average(o, settings, e);
+  }
+  oct_observer_reach(o, all, count);
+  for (size_t i = 0, n; i < count; i += n) {
+    oct_observer_counts counts = {.zeros = 0};
+    n = count - i < OCT_OBSERVER_MOST ? count - i : OCT_OBSERVER_MOST;
+    oct_observer_count(o, vector, data + i, n, &counts);
+    oct_observer_add(o, &counts);
+  }
+  return OCTET_OK;
 }
 
 /* ---- Asking ----------------------------------------------------------------------------------------------------- */
@@ -219,7 +172,7 @@ double oct_observer_error(const oct_observer *o, oct_range range) {
   double sum = 0, width = ldexp(1.0, o->exponent);
   for (int64_t b = 0; b < OCT_OBSERVER_BINS; b++) {
     if (!o->bins[b]) continue;
-    double x = oct_observer_edge(o, b) + width / 2;
+    double x = (double)(o->first + b) * width + width / 2;
     double clipped = x < g.low ? g.low : x > g.high ? g.high : rint(x / g.step) * g.step;
     sum += (double)o->bins[b] * (x - clipped) * (x - clipped);
   }
@@ -234,7 +187,7 @@ oct_range_effect oct_observer_effect(const oct_observer *o, oct_range range) {
   uint64_t clipped = 0;
   for (int64_t b = 0; b < OCT_OBSERVER_BINS; b++) {
     if (!o->bins[b]) continue;
-    double x = oct_observer_edge(o, b) + width / 2;
+    double x = (double)(o->first + b) * width + width / 2;
     power += (double)o->bins[b] * x * x;
     if (x > g.high + g.step / 2 || x < g.low - g.step / 2) clipped += o->bins[b]; /* within half a step it is rounding */
   }

@@ -5,7 +5,10 @@
 #ifndef OCT_QUANTIZE_OBSERVERS_H
 #define OCT_QUANTIZE_OBSERVERS_H
 
+#include <math.h>
+
 #include "base/memory.h"
+#include "kernels/kernels.h"
 
 typedef enum oct_observer_kind {
   OCT_OBSERVER_MINMAX,
@@ -16,7 +19,7 @@ typedef enum oct_observer_kind {
   OCT_OBSERVER_KINDS
 } oct_observer_kind;
 
-#define OCT_OBSERVER_BINS 4096
+#define OCT_OBSERVER_BINS OCT_HISTOGRAM_BINS
 
 /* Bin b holds the non-zero values in [(first + b) * 2^exponent, (first + b + 1) * 2^exponent). Bin widths are powers of two aligned at 0,
  * so that doubling the width merges whole bins: nothing is lost or smeared when the range grows. Zeros, exact in every 8-bit form, are
@@ -44,9 +47,27 @@ oct_observer_settings oct_observer_settings_default(void);
 octet_status oct_observer_update(octet_context *ctx, oct_observer *observer, const oct_observer_settings *settings, const char *name,
                                  const float *data, size_t count, size_t samples);
 
-/* Its two halves, for threads: false when a value is not finite (nothing is taken in then); and the failure that says so. */
-bool oct_observer_take(oct_observer *observer, const oct_observer_settings *settings, const float *data, size_t count, size_t samples);
-octet_status oct_observer_refuse(octet_context *ctx, const char *name, const float *data, size_t count);
+/* Its parts, for values that come in pieces: extremes of each sample first, then counts, which threads make apart and add in any order. */
+typedef struct oct_extremes {
+  float low, high;
+} oct_extremes;
+
+#define OCT_NO_EXTREMES ((oct_extremes){INFINITY, -INFINITY})
+#define OCT_OBSERVER_MOST ((size_t)1 << 31) /* values that counts may hold */
+
+typedef struct oct_observer_counts {
+  uint32_t bins[OCT_HISTOGRAM_BINS + OCT_HISTOGRAM_SLOTS], zeros;
+} oct_observer_counts;
+
+/* Of one sample; in order. */
+void oct_observer_average(oct_observer *observer, const oct_observer_settings *settings, oct_extremes sample);
+/* Makes room in the histogram for `count` values, all finite, with these extremes. */
+void oct_observer_reach(oct_observer *observer, oct_extremes all, size_t count);
+/* Counts values that were made room for into `counts`, which begin as zeros. Does not change the observer. */
+void oct_observer_count(const oct_observer *observer, const oct_vector_kernels *vector, const float *data, size_t count,
+                        oct_observer_counts *counts);
+void oct_observer_add(oct_observer *observer, const oct_observer_counts *counts);
+octet_status oct_observer_refuse(octet_context *ctx, const char *name, bool is_nan, size_t index);
 
 typedef struct oct_range {
   double low, high; /* low <= 0 <= high */

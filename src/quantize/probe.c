@@ -25,6 +25,7 @@ struct oct_probe {
   oct_named_shape *sample_shapes;
   int last;
   size_t sample_bytes; /* of the probed values, for one sample */
+  oct_watch watch;     /* without functions: values are looked at after the run */
 };
 
 /* ---- Making ------------------------------------------------------------------------------------------------------------ */
@@ -49,12 +50,16 @@ static octet_status make(oct_probe *p, const oct_graph *graph, const char *const
   OCT_TRY(oct_graph_copy(p->ctx, graph, &p->graph));
   OCT_TRY(oct_packed_create(p->ctx, &p->cache));
   p->n_probed = count;
+  if (p->watch.first) p->graph->n_outputs = 0;
   p->n_outputs = p->graph->n_outputs;
   p->n_inputs = p->graph->n_inputs;
   p->values = oct_alloc(p->ctx, count + p->n_outputs + 1, sizeof *p->values);
   p->output_of = oct_alloc(p->ctx, count + 1, sizeof *p->output_of);
   if (!p->values || !p->output_of) return OCTET_OUT_OF_MEMORY;
-  for (size_t i = 0; i < count; i++) OCT_TRY(add_output(p, i, names[i]));
+  for (size_t i = 0; i < count; i++) {
+    OCT_TRY(add_output(p, i, names[i]));
+    if (p->watch.first && p->output_of[i] != i) return oct_fail(p->ctx, OCTET_GRAPH, "value \"%s\" cannot be watched", names[i]);
+  }
   for (size_t i = 0; i < p->n_outputs; i++) p->values[count + i].name = p->graph->outputs[i]->name;
   p->sample_shapes = oct_alloc(p->ctx, p->n_inputs + 1, sizeof *p->sample_shapes);
   if (!p->sample_shapes) return OCTET_OUT_OF_MEMORY;
@@ -65,11 +70,13 @@ static octet_status make(oct_probe *p, const oct_graph *graph, const char *const
   return OCTET_OK;
 }
 
-octet_status oct_probe_create(octet_context *ctx, const oct_graph *graph, const char *const *names, size_t count, oct_probe **out) {
+octet_status oct_probe_create_watching(octet_context *ctx, const oct_graph *graph, const char *const *names, size_t count,
+                                       const oct_watch *watch, oct_probe **out) {
   *out = NULL;
   oct_probe *p = oct_alloc(ctx, 1, sizeof *p);
   if (!p) return OCTET_OUT_OF_MEMORY;
   p->ctx = ctx;
+  if (watch) p->watch = *watch;
   octet_status status = make(p, graph, names, count);
   if (status != OCTET_OK) {
     oct_probe_destroy(p);
@@ -77,6 +84,10 @@ octet_status oct_probe_create(octet_context *ctx, const oct_graph *graph, const 
   }
   *out = p;
   return OCTET_OK;
+}
+
+octet_status oct_probe_create(octet_context *ctx, const oct_graph *graph, const char *const *names, size_t count, oct_probe **out) {
+  return oct_probe_create_watching(ctx, graph, names, count, NULL, out);
 }
 
 void oct_probe_destroy(oct_probe *p) {
@@ -182,7 +193,7 @@ static bool is_for(const oct_probe *p, const kept_session *k, const oct_named_sh
   return true;
 }
 
-static octet_status session_for(oct_probe *p, const oct_named_shape *shapes, oct_session **out) {
+static octet_status session_for(oct_probe *p, const oct_named_shape *shapes, size_t samples, oct_session **out) {
   for (int k = 0; k < KEPT_SESSIONS; k++) {
     if (!is_for(p, &p->kept[k], shapes)) continue;
     p->last = k;
@@ -196,6 +207,12 @@ static octet_status session_for(oct_probe *p, const oct_named_shape *shapes, oct
   options.shapes = shapes;
   options.n_shapes = p->n_inputs;
   options.cache = p->cache;
+  p->watch.samples = samples;
+  if (p->watch.first) {
+    options.watch = &p->watch;
+    options.chunk = INT64_MAX;
+    options.fuse_kinds &= ~(unsigned)OCT_FUSE_STRIPS; /* whose inner values are never whole */
+  }
   OCT_TRY(oct_session_create(p->ctx, p->graph, &options, &slot->session));
   memcpy(slot->shapes, shapes, p->n_inputs * sizeof *shapes);
   *out = slot->session;
@@ -241,12 +258,12 @@ octet_status oct_probe_run_piece(oct_probe *p, const oct_named_tensor *inputs, s
     if (pieces->total > 1 && shapes[i].shape.rank > 0 && shapes[i].shape.dim[0] == (int64_t)pieces->total)
       shapes[i].shape.dim[0] = (int64_t)length;
   }
-  octet_status status = session_for(p, shapes, &s);
+  octet_status status = session_for(p, shapes, length, &s);
   oct_free(shapes);
   if (status != OCTET_OK) return status;
   OCT_TRY(fill_inputs(p, s, inputs, count, pieces, begin, length));
   OCT_TRY(oct_session_run(s));
-  for (size_t i = 0; i < p->n_probed; i++) p->values[i] = value_of(s, p->values[i].name, p->output_of[i]);
+  for (size_t i = 0; i < p->n_probed && !p->watch.first; i++) p->values[i] = value_of(s, p->values[i].name, p->output_of[i]);
   for (size_t i = 0; i < p->n_outputs; i++) p->values[p->n_probed + i] = value_of(s, p->values[p->n_probed + i].name, i);
   *out = (oct_probe_run){.values = p->values, .count = p->n_probed, .outputs = p->n_outputs, .samples = length, .session = s};
   return OCTET_OK;

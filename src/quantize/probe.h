@@ -9,6 +9,10 @@ typedef struct oct_probe oct_probe;
 
 /* Values that the graph lacks, or that are no floats when it runs, are left out silently. */
 octet_status oct_probe_create(octet_context *ctx, const oct_graph *graph, const char *const *names, size_t count, oct_probe **out);
+/* The same for values that are watched while they are made (exec/watch.h) instead of being looked at afterwards: number `index` is names[index], all of
+ * which must be floats of the graph. `watch` needs the functions alone. Runs show nothing else. */
+octet_status oct_probe_create_watching(octet_context *ctx, const oct_graph *graph, const char *const *names, size_t count,
+                                       const oct_watch *watch, oct_probe **out);
 void oct_probe_destroy(oct_probe *probe); /* NULL is fine */
 
 typedef struct oct_probed_value {

@@ -1,6 +1,7 @@
 /* From ranges to 8-bit parameters: where each needed value's range comes from, what makes a range unusable, and the concatenations whose
  * parts are too different for one scale.
  * SPDX-License-Identifier: MIT */
+#include "base/threads.h"
 #include "quantize/calibration.h"
 
 #define UNUSABLE_RANGE 1e30   /* beyond, products with weights may leave float32 */
@@ -68,13 +69,30 @@ static octet_status report_value(oct_conversion *k, const oct_value *v, oct_rang
   for (int i = 0; i < OCT_OBSERVER_KINDS; i++) entry->by_observer[i].effect = entry->chosen.effect;
   if (!o || o->count == 0) return OCTET_OK;
   entry->low = o->low, entry->high = o->high;
-  entry->chosen.effect = oct_observer_effect(o, range);
-  for (int i = 0; i < OCT_OBSERVER_KINDS; i++) {
-    oct_range_choice *choice = &entry->by_observer[i];
-    choice->range = oct_observer_range(o, (oct_observer_kind)i, &c->options.observers, c->options.symmetric);
-    choice->effect = oct_observer_effect(o, choice->range);
-  }
   return OCTET_OK;
+}
+
+typedef struct effects {
+  const oct_calibration *calibration;
+  oct_quantize_report *report;
+} effects;
+
+static void fill_effects(void *user, size_t begin, size_t end, size_t worker) {
+  const effects *e = user;
+  const oct_calibration *c = e->calibration;
+  (void)worker;
+  for (size_t i = begin; i < end; i++) {
+    oct_value_report *entry = &e->report->values[i];
+    const oct_value *v = oct_graph_find(c->graph, entry->name);
+    const oct_observer *o = v ? c->values[v->id].observer : NULL;
+    if (!o || o->count == 0) continue;
+    entry->chosen.effect = oct_observer_effect(o, entry->chosen.range);
+    for (int k = 0; k < OCT_OBSERVER_KINDS; k++) {
+      oct_range_choice *choice = &entry->by_observer[k];
+      choice->range = oct_observer_range(o, (oct_observer_kind)k, &c->options.observers, c->options.symmetric);
+      choice->effect = oct_observer_effect(o, choice->range);
+    }
+  }
 }
 
 /* ---- One value ----------------------------------------------------------------------------------------------------- */
@@ -228,5 +246,6 @@ octet_status oct_ranges_choose(oct_conversion *k, bool *changed) {
     if (c->values[i].needed) OCT_TRY(choose_value(k, v, &blocked));
     *changed = *changed || blocked;
   }
+  if (!*changed) oct_parallel(c->ctx, k->report->n_values, 1, fill_effects, &(effects){c, k->report});
   return OCTET_OK;
 }

@@ -50,7 +50,10 @@ static octet_status check_units(oct_conversion *k, bool *changed) {
     float scale = k->parameters[node->inputs[0]->id].scale, widest = 0;
     const oct_tensor *w = node->inputs[1]->tensor;
     int64_t count = oct_shape_count(&w->shape);
-    for (int64_t e = 0; e < count; e++) widest = fmaxf(widest, fabsf(((const float *)w->data)[e]));
+    for (int64_t e = 0; e < count; e++) {
+      float a = fabsf(((const float *)w->data)[e]);
+      widest = a > widest ? a : widest;
+    }
     if (scale * (widest / 127) < 1e30f) continue;
     c->nodes[i].forced = "the scales of its input and weights are too large for float32 together";
     *changed = true;
