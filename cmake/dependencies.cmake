@@ -7,7 +7,7 @@ set(OCTET_LIBRARIES "")
 set(OCTET_LIBRARY_DIRS "")
 set(OCTET_INCLUDE_DIRS "")
 
-foreach(package libzip zlib libcpuinfo libpng libjpeg jansson)
+foreach(package zlib libcpuinfo libpng libjpeg jansson)
   string(TOUPPER ${package} prefix)
   pkg_check_modules(${prefix} REQUIRED ${package})
   list(APPEND OCTET_LIBRARIES ${${prefix}_LIBRARIES})
@@ -15,14 +15,10 @@ foreach(package libzip zlib libcpuinfo libpng libjpeg jansson)
   list(APPEND OCTET_INCLUDE_DIRS ${${prefix}_INCLUDE_DIRS})
 endforeach()
 
-# These two come without a pkg-config file.
-find_path(PTHREADPOOL_INCLUDE_DIR pthreadpool.h REQUIRED)
-find_library(PTHREADPOOL_LIBRARY pthreadpool REQUIRED)
-find_path(FP16_INCLUDE_DIR fp16.h REQUIRED)
-get_filename_component(pthreadpool_dir ${PTHREADPOOL_LIBRARY} DIRECTORY)
-list(APPEND OCTET_LIBRARIES pthreadpool m)
-list(APPEND OCTET_LIBRARY_DIRS ${pthreadpool_dir})
-list(APPEND OCTET_INCLUDE_DIRS ${PTHREADPOOL_INCLUDE_DIR} ${FP16_INCLUDE_DIR})
+find_path(FP16_INCLUDE_DIR fp16.h REQUIRED) # comes without a pkg-config file
+find_package(Threads REQUIRED)
+list(APPEND OCTET_LIBRARIES ${CMAKE_THREAD_LIBS_INIT} m)
+list(APPEND OCTET_INCLUDE_DIRS ${FP16_INCLUDE_DIR})
 
 foreach(list_name OCTET_LIBRARIES OCTET_LIBRARY_DIRS OCTET_INCLUDE_DIRS)
   list(REMOVE_DUPLICATES ${list_name})

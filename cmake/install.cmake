@@ -16,7 +16,7 @@ install(FILES ${PROJECT_BINARY_DIR}/octet-config.cmake ${PROJECT_BINARY_DIR}/oct
 
 # octet.pc finds its prefix from its own place, so that an installed tree can be moved.
 # Libs.private, not Requires.private: liboctet.a is linked with the shared forms of what it needs, whose own needs
-# (libzip's OpenSSL and bzip2, say) are no business of its users.
+# (their own compression codecs, say) are no business of its users.
 list(TRANSFORM OCTET_LIBRARIES PREPEND "-l" OUTPUT_VARIABLE pc_libraries)
 string(REPLACE ";" " " pc_libraries "${pc_libraries}")
 file(RELATIVE_PATH pc_prefix /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
