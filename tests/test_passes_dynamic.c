@@ -84,8 +84,8 @@ static void others_stay(void **state) {
       "dynamic_quantize(x)\n"
       "q2, s2, z2 = dynamic_quantize(p)\ni = matmul_integer(q, w, z2)\nr = cast(i) to=f32\nm = mul(s, b)\ny = mul(r, m)\nu = mul(y, "
       "s2)\noutput u\n",
-      "octet 1\ninput x f32[3,2]\nconst w u8[2,2] = 0,1,254,255\nconst wz u8[] = 5\nconst b f32[] = 0.25\nq, s, z = dynamic_quantize(x)\n"
-      "i = matmul_integer(q, w, z, wz)\nr = cast(i) to=f32\nm = mul(s, b)\ny = mul(r, m)\noutput y\n"};
+      ("octet 1\ninput x f32[3,2]\nconst w u8[2,2] = 0,1,254,255\nconst wz u8[] = 5\nconst b f32[] = 0.25\nq, s, z = dynamic_quantize(x)\n"
+       "i = matmul_integer(q, w, z, wz)\nr = cast(i) to=f32\nm = mul(s, b)\ny = mul(r, m)\noutput y\n")};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     oct_graph *graph = parse(texts[i]);
     check(oct_passes_run(ctx, graph, NULL));
