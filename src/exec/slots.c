@@ -21,9 +21,9 @@ oct_fusion oct_lower_fusion(oct_lowering *l, const oct_node *node) { return l->p
 /* The same bytes in both layouts: one channel, or one pixel. */
 bool oct_layouts_agree(const oct_shape *shape, oct_layout a, oct_layout b) {
   if (a == b || shape->rank < 3) return true;
-  int64_t pixels = 1;
-  for (int d = 2; d < shape->rank; d++) pixels *= shape->dim[d];
-  return shape->dim[1] == 1 || pixels == 1;
+  bool one_pixel = true;
+  for (int d = 2; d < shape->rank; d++) one_pixel = one_pixel && shape->dim[d] == 1;
+  return shape->dim[1] == 1 || one_pixel;
 }
 
 static bool has_border(const oct_border *b) { return b->top || b->left || b->bottom || b->right; }

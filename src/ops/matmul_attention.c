@@ -18,9 +18,9 @@ typedef struct attention_step {
 static oct_conv_f32_args rows_of(const oct_matmul_product *p, int64_t matrix, int64_t first, int64_t count) {
   oct_conv_f32_args args = oct_matmul_args(p, matrix);
   args.shape.in_w = args.shape.out_w = count;
-  args.in.data = (float *)args.in.data + first * args.in.pixel;
-  args.out.data = (float *)args.out.data + first * args.out.pixel;
-  if (args.residual.data) args.residual.data = (float *)args.residual.data + first * args.residual.pixel;
+  oct_matmul_advance(&args.in, first * args.in.pixel);
+  oct_matmul_advance(&args.out, first * args.out.pixel);
+  oct_matmul_advance(&args.residual, first * args.residual.pixel);
   return args;
 }
 

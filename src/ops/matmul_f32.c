@@ -96,9 +96,9 @@ oct_conv_f32_args oct_matmul_args(const oct_matmul_product *p, int64_t batch) {
   int64_t a, b;
   oct_conv_f32_args args = p->args;
   oct_matmul_batch(&p->matmul, batch, &a, &b);
-  args.in.data = (float *)args.in.data + p->a_offsets[batch];
-  args.out.data = (float *)args.out.data + p->y_offsets[batch];
-  if (args.residual.data) args.residual.data = (float *)args.residual.data + p->residual_offsets[batch];
+  oct_matmul_advance(&args.in, p->a_offsets[batch]);
+  oct_matmul_advance(&args.out, p->y_offsets[batch]);
+  if (args.residual.data) oct_matmul_advance(&args.residual, p->residual_offsets[batch]);
   args.packed = p->packed + (size_t)b * p->packed_bytes;
   return args;
 }

@@ -24,6 +24,10 @@ octet_status oct_matmul_pack(oct_accumulate *a, const oct_conv_f32_kernel *kerne
 /* Everything but the addresses. */
 octet_status oct_matmul_product_make(oct_accumulate *a, const oct_matmul_shape *matmul, const oct_conv_f32_kernel *kernel,
                                      size_t packed_bytes, oct_matmul_product *product);
+/* Moves a view on; without data yet (scores, whose place a block gives) it stays so. */
+static inline void oct_matmul_advance(oct_view *view, int64_t floats) {
+  if (view->data) view->data = (float *)view->data + floats;
+}
 oct_conv_f32_args oct_matmul_args(const oct_matmul_product *product, int64_t batch);
 
 /* softmax(scores) times B in one step (matmul_attention.c). */
