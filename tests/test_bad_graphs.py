@@ -125,6 +125,17 @@ class Graphs(Refusals):
         net.input("x", [1])
         self.refused("run", net.save("bad.onnx"), parts=["memory"])
 
+    def test_shapes_beyond_any_memory(self):
+        """Sizes are refused before anything is computed with them: also in a sample of a batch, and beside a 0."""
+        for op, attributes in (("Relu", {}), ("Softmax", dict(axis=1)), ("ReduceMean", dict(axes=[2, 3])), ("AveragePool", dict(kernel_shape=[3, 3])), ("PRelu", {})):
+            net = Net()
+            x = net.input("x", [None] * 4)
+            net.output(net.op(op, [x, net.random(4, 1, 1)] if op == "PRelu" else [x], "y", **attributes))
+            model = net.save("huge.onnx")
+            for shape in ("9223372036854775807x4x4x4", "4294967296x4x4294967296x4", f"1x4x1x{2 ** 63 - 1}", f"0x4x{2 ** 63 - 1}x{2 ** 63 - 1}"):
+                with self.subTest(f"{op} {shape}"):
+                    self.refused("bench", model, "--seconds", 0.01, "--shape", f"x={shape}", parts=["too large"])
+
     def test_deep_nesting_and_floods(self):
         nested = b""
         for _ in range(20000):

@@ -204,7 +204,7 @@ static octet_status plan_piece(oct_session *s, const oct_graph *graph, const oct
   int64_t batch;
   if (!oct_graph_per_sample(s->graph, &batch) || batch != samples || !is_piece_of(s->graph, s->whole)) return OCTET_UNSUPPORTED;
   s->chunk = samples;
-  s->n_chunks = (s->batch + samples - 1) / samples;
+  s->n_chunks = s->batch / samples + (s->batch % samples != 0);
   return make_plan(s, o, cache);
 }
 

@@ -5,6 +5,8 @@
 #include "exec/session.h"
 #include "ops/fold.h"
 
+#define MOST_ELEMENTS ((int64_t)1 << 46)
+
 oct_profile oct_graph_profile(const oct_graph *graph) {
   const char *name = oct_graph_metadata(graph, "profile");
   return name && strcmp(name, "tflite") == 0 ? OCT_PROFILE_TFLITE : OCT_PROFILE_ONNX;
@@ -69,7 +71,19 @@ static octet_status bind_inputs(octet_context *ctx, oct_graph *graph, const oct_
   return OCTET_OK;
 }
 
+/* What would not fit in any memory is refused before anything counts with it: also where a 0 among huge dims leaves no elements. */
+static octet_status check_size(octet_context *ctx, const oct_value *v) {
+  int64_t elements = 1;
+  char text[OCT_SHAPE_TEXT];
+  for (int d = 0; d < v->shape.rank; d++)
+    if (v->shape.dim[d] > 0 && (__builtin_mul_overflow(elements, v->shape.dim[d], &elements) || elements > MOST_ELEMENTS))
+      return oct_fail(ctx, OCTET_SHAPE, "value \"%s\" is too large: %s; a smaller batch or shape is needed", v->name,
+                      oct_shape_text(&v->shape, text));
+  return OCTET_OK;
+}
+
 static octet_status check_shapes_known(octet_context *ctx, const oct_graph *graph) {
+  for (size_t i = 0; i < graph->n_inputs; i++) OCT_TRY(check_size(ctx, graph->inputs[i]));
   for (size_t i = 0; i < graph->n_nodes; i++) {
     const oct_node *node = graph->nodes[i];
     for (int k = 0; k < node->n_outputs; k++) {
@@ -78,6 +92,7 @@ static octet_status check_shapes_known(octet_context *ctx, const oct_graph *grap
         return oct_fail(ctx, OCTET_UNSUPPORTED,
                         "node \"%s\" (%s): the shape of \"%s\" depends on data; bind the input it comes from when the session is made",
                         node->name, node->op->name, v->name);
+      if (v) OCT_TRY(check_size(ctx, v));
     }
   }
   return OCTET_OK;
