@@ -77,7 +77,7 @@ static octet_status check_size(octet_context *ctx, const oct_value *v) {
   char text[OCT_SHAPE_TEXT];
   for (int d = 0; d < v->shape.rank; d++)
     if (v->shape.dim[d] > 0 && (__builtin_mul_overflow(elements, v->shape.dim[d], &elements) || elements > MOST_ELEMENTS))
-      return oct_fail(ctx, OCTET_SHAPE, "value \"%s\" is too large: %s; a smaller batch or shape is needed", v->name,
+      return oct_fail(ctx, OCTET_SHAPE, "value \"%s\" is too large for any memory: %s; a smaller batch or shape is needed", v->name,
                       oct_shape_text(&v->shape, text));
   return OCTET_OK;
 }
