@@ -15,24 +15,6 @@ typedef struct bench_options {
   octet_session_options session;
 } bench_options;
 
-/* Floats between 0 and 1; ones for other types: they stand for indices, lengths and masks. */
-static void fill_inputs(octet_session *session) {
-  for (size_t i = 0; i < octet_session_input_count(session); i++) {
-    octet_tensor t = octet_session_input(session, i);
-    uint32_t state = 1;
-    if (strcmp(t.dtype, "f32") == 0) {
-      for (size_t k = 0; k < t.bytes / 4; k++) {
-        state = state * 1664525u + 1013904223u;
-        ((float *)t.data)[k] = (float)(state >> 8) / 16777216.0f;
-      }
-    } else if (strcmp(t.dtype, "i64") == 0) {
-      for (size_t k = 0; k < t.bytes / 8; k++) ((int64_t *)t.data)[k] = 1;
-    } else if (strcmp(t.dtype, "i32") == 0) {
-      for (size_t k = 0; k < t.bytes / 4; k++) ((int32_t *)t.data)[k] = 1;
-    }
-  }
-}
-
 /* "NAME=1x64"; the name is cut off in place of "=". */
 static bool parse_shape(const char *text, octet_tensor *out) {
   const char *equals = strrchr(text, '=');
@@ -54,7 +36,7 @@ static octet_status measure(cli *c, const octet_model *model, const bench_option
   octet_status status = octet_context_set_threads(c->ctx, (int)row->threads);
   if (status == OCTET_OK) status = octet_session_create(model, &options, session);
   if (status != OCTET_OK) return status;
-  fill_inputs(*session);
+  octet_session_fill_inputs(*session);
   octet_tensor first = octet_session_input(*session, 0);
   if (o->shapes.count && first.rank > 0 && first.dims[0] > 0) row->batch = (size_t)first.dims[0];
   row->arena = octet_session_arena_bytes(*session);

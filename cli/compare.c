@@ -63,47 +63,52 @@ static octet_status compare_speed(cli *c, const octet_model *reference, const oc
   return OCTET_OK;
 }
 
+/* Signal to noise on the samples of a data set. */
+typedef struct accuracy_options {
+  const char *data, *preprocess;
+  size_t samples, seed;
+} accuracy_options;
+
+static octet_status compare_accuracy(cli *c, const octet_model *reference, const octet_model *quantized, const accuracy_options *o) {
+  octet_dataset *data = NULL;
+  octet_comparison *comparison = NULL;
+  const char *preprocess = o->preprocess;
+  if (!preprocess && !octet_model_metadata(reference, "preprocess")) preprocess = octet_model_metadata(quantized, "preprocess");
+  octet_status status = octet_dataset_open(c->ctx, o->data, preprocess, reference, &data);
+  if (status == OCTET_OK) status = octet_dataset_draw(data, o->samples, o->seed);
+  if (status == OCTET_OK) status = octet_compare(reference, quantized, data, 0, &comparison);
+  if (status == OCTET_OK) {
+    cli_warnings(c);
+    if (c->json) print_json(comparison);
+    else print_text(comparison);
+  }
+  octet_comparison_destroy(comparison);
+  octet_dataset_destroy(data);
+  return status;
+}
+
 static int run(cli *c, int argc, char **argv) {
   bool speed = false;
   double seconds = 2;
-  const char *data_path = NULL, *preprocess = NULL, *weights = NULL;
-  size_t samples = 100, seed = 0;
+  const char *weights = NULL;
+  accuracy_options o = {.samples = 100};
   const cli_option options[] = {
-      {"--data", CLI_TEXT, (void *)&data_path, "DATA", "F.npy, F.npz, an IDX file (.gz too) or a folder of images"},
-      {"--samples", CLI_COUNT, &samples, "N", "how many of them, drawn at random (100; 0: all)"},
-      {"--seed", CLI_COUNT, &seed, "N", "seed of the draw (0)"},
-      {"--preprocess", CLI_TEXT, (void *)&preprocess, "SPEC", "how bytes become inputs (default: the float model's)"},
+      {"--data", CLI_TEXT, (void *)&o.data, "DATA", "F.npy, F.npz, an IDX file (.gz too) or a folder of images"},
+      {"--samples", CLI_COUNT, &o.samples, "N", "how many of them, drawn at random (100; 0: all)"},
+      {"--seed", CLI_COUNT, &o.seed, "N", "seed of the draw (0)"},
+      {"--preprocess", CLI_TEXT, (void *)&o.preprocess, "SPEC", "how bytes become inputs (default: the float model's)"},
       {"--weights", CLI_TEXT, (void *)&weights, "FILE", "checkpoint for the float model"},
       {"--speed", CLI_FLAG, &speed, NULL, "time instead of accuracy: each layer in float and quantized (no data needed)"},
       {"--seconds", CLI_NUMBER, &seconds, "S", "how long to measure with --speed (2)"},
       {0}};
   int status = cli_parse(c, argc, argv, options);
   if (status >= 0) return status;
-  if (!data_path && !speed) return cli_usage(c, "--data is needed, or --speed");
+  if (!o.data && !speed) return cli_usage(c, "--data is needed, or --speed");
   octet_model *reference = NULL, *quantized = NULL;
-  octet_dataset *data = NULL;
-  octet_comparison *comparison = NULL;
   octet_status result = octet_model_read(c->ctx, c->positional[0], weights, &reference);
   if (result == OCTET_OK) result = octet_model_read(c->ctx, c->positional[1], NULL, &quantized);
-  if (result == OCTET_OK && speed) result = compare_speed(c, reference, quantized, seconds);
-  if (speed) {
-    octet_model_destroy(quantized);
-    octet_model_destroy(reference);
-    return result == OCTET_OK ? CLI_DONE : cli_fail(c, result);
-  }
-  if (result == OCTET_OK && !preprocess && !octet_model_metadata(reference, "preprocess"))
-    preprocess = octet_model_metadata(quantized, "preprocess");
-  if (result == OCTET_OK) result = octet_dataset_open(c->ctx, data_path, preprocess, reference, &data);
-  if (result == OCTET_OK) result = octet_dataset_draw(data, samples, seed);
-  if (result == OCTET_OK) result = octet_compare(reference, quantized, data, 0, &comparison);
-  if (result == OCTET_OK) {
-    cli_warnings(c);
-    if (c->json) print_json(comparison);
-    else print_text(comparison);
-  }
+  if (result == OCTET_OK) result = speed ? compare_speed(c, reference, quantized, seconds) : compare_accuracy(c, reference, quantized, &o);
   status = result == OCTET_OK ? CLI_DONE : cli_fail(c, result);
-  octet_comparison_destroy(comparison);
-  octet_dataset_destroy(data);
   octet_model_destroy(quantized);
   octet_model_destroy(reference);
   return status;

@@ -4,8 +4,8 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "formats/labels.h"
 
 octet_status octet_dataset_open(octet_context *ctx, const char *path, const char *preprocess, const octet_model *model,
@@ -174,12 +174,6 @@ static void score(const oct_session_port *out, int64_t classes, const octet_data
   }
 }
 
-static double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static octet_status evaluate(octet_session *session, octet_dataset *data, const oct_labels *labels, const char *path, size_t limit,
                              octet_accuracy *out) {
   octet_context *ctx = data->ctx;
@@ -197,9 +191,9 @@ static octet_status evaluate(octet_session *session, octet_dataset *data, const 
   for (size_t first = 0; first < total; first += batch) {
     size_t count = total - first < batch ? total - first : batch;
     OCT_TRY(octet_dataset_fill(data, first, count, session));
-    double start = seconds_now();
+    double start = oct_seconds_now();
     OCT_TRY(octet_session_run(session));
-    seconds += seconds_now() - start;
+    seconds += oct_seconds_now() - start;
     score(&port, classes, data, labels, first, count, out);
     OCT_TRY(oct_progress(ctx, "evaluating", first + count, total));
   }

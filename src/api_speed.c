@@ -70,17 +70,6 @@ static octet_status collect(octet_context *ctx, octet_speed *s) {
 
 /* ---- Times ---- */
 
-static void fill_inputs(octet_session *session) {
-  for (size_t i = 0; i < octet_session_input_count(session); i++) {
-    octet_tensor t = octet_session_input(session, i);
-    uint32_t state = 1;
-    for (size_t k = 0; strcmp(t.dtype, "f32") == 0 && k < t.bytes / sizeof(float); k++) {
-      state = state * 1664525u + 1013904223u;
-      ((float *)t.data)[k] = (float)(state >> 8) / 16777216.0f; /* 0 to 1 */
-    }
-  }
-}
-
 /* The smaller of what was there and the median of one turn, per step. */
 static octet_status time_form(octet_speed *s, int form, double seconds, octet_step_timing *steps, double *best) {
   octet_session *session = s->sessions[form];
@@ -147,8 +136,8 @@ octet_status octet_compare_speed(const octet_model *reference, const octet_model
   octet_status status = octet_session_create(reference, options, &s->sessions[0]);
   if (status == OCTET_OK) status = octet_session_create(quantized, options, &s->sessions[1]);
   if (status == OCTET_OK) {
-    fill_inputs(s->sessions[0]);
-    fill_inputs(s->sessions[1]);
+    octet_session_fill_inputs(s->sessions[0]);
+    octet_session_fill_inputs(s->sessions[1]);
     status = collect(ctx, s);
   }
   if (status == OCTET_OK) status = time_both(ctx, s, seconds);

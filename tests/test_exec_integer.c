@@ -53,23 +53,21 @@ static const integer_case cases[] = {
     {"float output from the accumulators", 0,
      X W4("w", "3") "const b f32[4] = rnd\nc = conv(x, w, b) pads=1,1,1,1\ny = relu(c)\noutput y\n"},
     {"several consumers with different paddings", 0.1,
-     X W4("v", "3")
-         W4("w", "5") "a = conv(x, v) pads=1,1,1,1\n" U8("a", "0.05", "77") "p = conv(a, w) pads=2,2,2,2\n" U8(
-             "p", "0.1", "128") "q = conv(a, v) pads=0,1,2,0\n" U8("q",
-                                                                   "0.1", "140") "m = max_pool(a) kernel_shape=3,3 pads=1,1,1,1 "
-                                                                                 "strides=2,2\n" U8("m",
-                                                                                                    "0.05", "77") "v2 = average_pool(a) "
-                                                                                                                  "kernel_shape=3,3 "
-                                                                                                                  "pads=0,0,1,1 "
-                                                                                                                  "count_include_pad="
-                                                                                                                  "1\n" U8("v2", "0.05",
-                                                                                                                           "77") "output "
-                                                                                                                                 "p\noutput"
-                                                                                                                                 " q\noutpu"
-                                                                                                                                 "t "
-                                                                                                                                 "m\noutput"
-                                                                                                                                 " v2\noutp"
-                                                                                                                                 "ut a\n"},
+     X W4("v", "3") W4("w", "5") "a = conv(x, v) pads=1,1,1,1\n" U8("a", "0.05", "77") "p = conv(a, w) pads=2,2,2,2\n" U8(
+         "p", "0.1", "128") "q = conv(a, v) pads=0,1,2,0\n" U8("q", "0.1", "140") "m = max_pool(a) kernel_shape=3,3 pads=1,1,1,1 "
+                                                                                  "strides=2,2\n" U8("m", "0.05",
+                                                                                                     "77") "v2 = average_pool(a) "
+                                                                                                           "kernel_shape=3,3 "
+                                                                                                           "pads=0,0,1,1 "
+                                                                                                           "count_include_pad="
+                                                                                                           "1\n" U8("v2", "0.05",
+                                                                                                                    "77") "output "
+                                                                                                                          "p\noutput"
+                                                                                                                          " q\noutpu"
+                                                                                                                          "t "
+                                                                                                                          "m\noutput"
+                                                                                                                          " v2\noutp"
+                                                                                                                          "ut a\n"},
     {"depthwise", 0.03,
      "input x f32[N,9,7,6]\n" U8("x", "0.017", "118")
          W("w", "1", "9", "3") "r = conv(x, w) group=9 pads=1,1,1,1\ny = relu(r)\n" U8("y", "0.03", "0") "output y\n"},
@@ -199,22 +197,22 @@ static void larger_graphs_too(void **state) {
           "dr", "0.03",
           "0") "p = conv(dr, w3)\npr = relu(p)\n" U8("pr", "0.05",
                                                      "0") "q = conv(pr, w4) pads=1,1,1,1\ns = conv(dr, w5)\nt = add(q, s)\ntr = "
-                                                          "relu(t)\n" U8("tr", "0.3",
-                                                                         "0") "m = max_pool(tr) kernel_shape=3,3 strides=2,2 "
-                                                                              "pads=1,1,1,1\n" U8("m", "0.3",
-                                                                                                  "0") "h = hard_swish(m)\n" U8("h", "0.3",
-                                                                                                                                "1") "g = "
-                                                                                                                                     "globa"
-                                                                                                                                     "l_"
-                                                                                                                                     "avera"
-                                                                                                                                     "ge_"
-                                                                                                                                     "pool("
-                                                                                                                                     "h)"
-                                                                                                                                     "\n" U8("g",
-                                                                                                                                             "0.1",
-                                                                                                                                             "0") "f = flatten(g)\n" U8("f",
-                                                                                                                                                                        "0.1",
-                                                                                                                                                                        "0") "const wf i8[65,11] = rnd\nquant wf i8 scale=0.003\ny = gemm(f, wf)\noutput y\noutput m\n";
+                                                          "relu(t)\n" U8(
+                                                              "tr", "0.3",
+                                                              "0") "m = max_pool(tr) kernel_shape=3,3 strides=2,2 "
+                                                                   "pads=1,1,1,1\n" U8("m", "0.3", "0") "h = hard_swish(m)\n" U8(
+                                                                       "h", "0.3",
+                                                                       "1") "g = "
+                                                                            "globa"
+                                                                            "l_"
+                                                                            "avera"
+                                                                            "ge_"
+                                                                            "pool("
+                                                                            "h)"
+                                                                            "\n" U8("g", "0.1", "0") "f = flatten(g)\n" U8(
+                                                                                "f", "0.1",
+                                                                                "0") "const wf i8[65,11] = rnd\nquant wf i8 scale=0.003\ny "
+                                                                                     "= gemm(f, wf)\noutput y\noutput m\n";
   oct_graph *graph = exec_parse(text);
   check_everywhere("a larger network", graph, 2, 3);
   oct_graph_destroy(graph);

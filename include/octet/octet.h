@@ -286,6 +286,9 @@ typedef struct octet_timing {
   double min_ms, median_ms, p90_ms, p99_ms; /* of one run of the whole batch */
   size_t runs;
 } octet_timing;
+/* For measurements: floats between 0 and 1 (always the same), ones for integers, which stand for indices, lengths and masks. Other types stay as they
+ * are. */
+OCTET_API void octet_session_fill_inputs(octet_session *session);
 /* Runs for about `seconds` after a warm-up, with the inputs as they are. */
 OCTET_API octet_status octet_session_time(octet_session *session, double seconds, octet_timing *out);
 

@@ -18,9 +18,9 @@ struct octet_context {
   char message[2048];
   char **warnings;
   size_t n_warnings;
-  int threads;              /* at least 1 */
-  struct oct_pool *pool;    /* made on first use when threads > 1 */
-  uint32_t isa_mask;        /* bit per oct_isa that may be used */
+  int threads;           /* at least 1 */
+  struct oct_pool *pool; /* made on first use when threads > 1 */
+  uint32_t isa_mask;     /* bit per oct_isa that may be used */
   oct_progress_fn progress;
   void *progress_user;
   int64_t allocations_left; /* test hook: this many allocations succeed, then all fail; negative: no limit */

@@ -14,18 +14,6 @@
 #define REGION_FIRST_BLOCK ((size_t)4096)
 #define REGION_LAST_BLOCK ((size_t)1 << 20)
 
-/* Under the address sanitizer every region allocation is a block of its own, so that overruns are seen. */
-#if defined(__SANITIZE_ADDRESS__)
-#define REGION_SEPARATE 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define REGION_SEPARATE 1
-#endif
-#endif
-#ifndef REGION_SEPARATE
-#define REGION_SEPARATE 0
-#endif
-
 typedef struct oct_region_block {
   struct oct_region_block *next;
   size_t used, capacity; /* bytes after this header */
@@ -112,7 +100,7 @@ static oct_region_block *add_block(oct_region *region, size_t bytes) {
   size_t shared = head ? head->capacity * 2 : REGION_FIRST_BLOCK, total;
   if (shared < REGION_FIRST_BLOCK) shared = REGION_FIRST_BLOCK;
   if (shared > REGION_LAST_BLOCK) shared = REGION_LAST_BLOCK;
-  bool own = REGION_SEPARATE || bytes > shared / 4;
+  bool own = OCT_SEPARATE_BLOCKS || bytes > shared / 4;
   size_t capacity = own ? bytes : shared;
   if (!oct_add_size(capacity, REGION_HEADER, &total)) return NULL;
   oct_region_block *block = allocate(total);
@@ -133,10 +121,10 @@ static void *region_take(oct_region *region, size_t bytes) {
   if (!oct_add_size(bytes ? bytes : 1, REGION_ALIGNMENT - 1, &rounded)) return NULL;
   rounded = rounded / REGION_ALIGNMENT * REGION_ALIGNMENT;
   oct_region_block *block = region->blocks;
-  if (!block || rounded > block->capacity - block->used) block = add_block(region, REGION_SEPARATE ? bytes : rounded);
+  if (!block || rounded > block->capacity - block->used) block = add_block(region, OCT_SEPARATE_BLOCKS ? bytes : rounded);
   if (!block) return NULL;
   unsigned char *memory = (unsigned char *)block + REGION_HEADER + block->used;
-  block->used = REGION_SEPARATE ? block->capacity : block->used + rounded;
+  block->used = OCT_SEPARATE_BLOCKS ? block->capacity : block->used + rounded;
   memset(memory, 0, bytes);
   return memory;
 }

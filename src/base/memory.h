@@ -8,6 +8,18 @@
 
 #define OCT_ALIGNMENT 64 /* bytes; every oct_alloc() result */
 
+/* Under the address sanitizer what is otherwise cut from larger blocks is a block of its own, so that overruns are seen. */
+#if defined(__SANITIZE_ADDRESS__)
+#define OCT_SEPARATE_BLOCKS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define OCT_SEPARATE_BLOCKS 1
+#endif
+#endif
+#ifndef OCT_SEPARATE_BLOCKS
+#define OCT_SEPARATE_BLOCKS 0
+#endif
+
 /* NULL (and a recorded failure) when memory is out or count * size overflows. Zero-filled; never NULL for size 0. */
 void *oct_alloc(octet_context *ctx, size_t count, size_t size);
 /* Same without the zero fill. */

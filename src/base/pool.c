@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 
 #define SPIN_NS 100000 /* how long a thread looks for work before it sleeps: waking takes 5 to 50 microseconds */
@@ -38,12 +38,6 @@ static void pause_briefly(void) {
 #endif
 }
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Does one of the `wanted` pieces, if there is one. */
 static bool do_piece(oct_pool *pool, uint64_t wanted) {
   uint64_t left = atomic_load_explicit(&pool->left, memory_order_relaxed);
@@ -68,7 +62,7 @@ static void sleep_until_work(oct_pool *pool) {
 
 /* Looks for work for a while. */
 static bool find_work(oct_pool *pool, uint64_t own) {
-  for (int64_t end = now_ns() + SPIN_NS; now_ns() < end;) {
+  for (int64_t end = oct_nanoseconds_now() + SPIN_NS; oct_nanoseconds_now() < end;) {
     for (int i = 0; i < TURNS; i++) {
       if (do_piece(pool, own)) return true;
       pause_briefly();

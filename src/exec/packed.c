@@ -4,17 +4,6 @@
 
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SEPARATE 1 /* so that overruns are seen */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SEPARATE 1
-#endif
-#endif
-#ifndef SEPARATE
-#define SEPARATE 0
-#endif
-
 #define FIRST_BLOCK ((size_t)64 << 10)
 #define LAST_BLOCK ((size_t)4 << 20)
 #define SLACK ((size_t)64) /* kernels may read so far past packed weights */
@@ -65,7 +54,7 @@ void oct_packed_release(oct_packed_cache *cache) {
 }
 
 static octet_status add_block(octet_context *ctx, oct_packed_cache *cache, size_t bytes) {
-  size_t capacity = SEPARATE ? 0 : cache->n_blocks ? 2 * cache->blocks[cache->n_blocks - 1].capacity : FIRST_BLOCK;
+  size_t capacity = OCT_SEPARATE_BLOCKS ? 0 : cache->n_blocks ? 2 * cache->blocks[cache->n_blocks - 1].capacity : FIRST_BLOCK;
   if (capacity > LAST_BLOCK) capacity = LAST_BLOCK;
   if (capacity < bytes) capacity = bytes;
   OCT_TRY(oct_grow(ctx, &cache->blocks, &cache->blocks_capacity, cache->n_blocks + 1, sizeof *cache->blocks));

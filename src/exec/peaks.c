@@ -1,13 +1,12 @@
 /* Measuring peaks: the best of some short runs of each loop, on all threads at once.
  * SPDX-License-Identifier: MIT */
-#define _POSIX_C_SOURCE 200809L
 #include "exec/peaks.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/peak.h"
@@ -16,12 +15,6 @@
 #define SHORT_SECONDS 2e-3                 /* one timed run of an arithmetic loop */
 #define READ_AT_LEAST ((size_t)8 << 20)    /* bytes per timed run of a reading loop */
 #define LARGEST_SAMPLE ((size_t)256 << 20) /* of memory, by all threads together */
-
-static double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* One loop on every thread; what the loops return is kept so that no compiler leaves them out. */
 typedef struct peak_loop {
@@ -45,9 +38,9 @@ static void run_loop(void *user, size_t begin, size_t end, size_t worker) {
 }
 
 static double seconds_of(octet_context *ctx, peak_loop *loop) {
-  double start = seconds_now();
+  double start = oct_seconds_now();
   oct_parallel(ctx, (size_t)ctx->threads, 1, run_loop, loop);
-  return seconds_now() - start;
+  return oct_seconds_now() - start;
 }
 
 static double best_of(octet_context *ctx, peak_loop *loop) {

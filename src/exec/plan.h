@@ -117,7 +117,7 @@ bool oct_layouts_agree(const oct_shape *shape, oct_layout a, oct_layout b);
 octet_status oct_plan_convert(oct_plan *plan, oct_slot *from, oct_slot *to);
 octet_status oct_plan_fill_border(oct_plan *plan, oct_slot *slot);
 bool oct_plan_border(const oct_step *step, oct_border *border, int *value); /* false: the step fills no border */
-bool oct_plan_same_border(const oct_step *a, const oct_step *b); /* both fill borders, of one geometry and with one value */
+bool oct_plan_same_border(const oct_step *a, const oct_step *b);            /* both fill borders, of one geometry and with one value */
 octet_status oct_plan_round(oct_plan *plan, oct_slot *slot, const oct_quant *quant); /* f32 slot to the grid of any parameters */
 
 /* reference_step.c */
@@ -128,7 +128,7 @@ octet_status oct_plan_share(oct_plan *plan);
 
 /* strips.c: lets convolutions that do little with every byte run together by strips of rows. */
 octet_status oct_plan_strips(oct_plan *plan);
-bool oct_strips_run_in(const oct_step *step); /* the step runs the chain that it ends */
+bool oct_strips_run_in(const oct_step *step);                  /* the step runs the chain that it ends */
 const oct_step *oct_strips_stage(const oct_step *last, int k); /* NULL past the last one */
 /* Around a run, with the first worker's workspace; after it, the part of the time that `step` of the chain took. */
 void oct_strips_measure(const oct_step *last, void *workspace, bool on);

@@ -3,8 +3,8 @@
 #include "exec/session.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/threads.h"
 #include "exec/tune.h"
 #include "ops/per_sample.h"
@@ -336,12 +336,6 @@ static octet_status run_step(oct_session *s, const oct_step *step) {
   return OCTET_OK;
 }
 
-static double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static octet_status run_steps(oct_session *s) {
   octet_status status = OCTET_OK;
   for (size_t i = 0; i < s->n_steps && status == OCTET_OK; i++) status = run_step(s, s->steps[i]);
@@ -359,9 +353,9 @@ static octet_status run_steps_timed(oct_session *s, double *seconds) {
   for (size_t i = 0; i < s->n_steps && status == OCTET_OK; i++) {
     bool chain = oct_strips_run_in(s->steps[i]);
     if (chain) oct_strips_measure(s->steps[i], s->workspace, true);
-    double start = seconds_now();
+    double start = oct_seconds_now();
     status = run_step(s, s->steps[i]);
-    double spent = seconds_now() - start;
+    double spent = oct_seconds_now() - start;
     if (chain) oct_strips_measure(s->steps[i], s->workspace, false);
     if (chain) share_time(s, i, spent, seconds);
     else seconds[i] += spent;

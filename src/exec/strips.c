@@ -4,8 +4,8 @@
  * Which steps can: ops/lower.h, oct_step_rows. Results are the same bytes as without.
  * SPDX-License-Identifier: MIT */
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "exec/plan.h"
 
 #define MAX_STAGES 3                    /* longer chains hold more rows, in strips that are too low for the kernels */
@@ -142,12 +142,6 @@ static void fill_columns(const oct_strips *c, char *workspace) {
   }
 }
 
-static double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Units: strips of all images. The workspace begins with the seconds of each stage. */
 static octet_status run_strips(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
   (void)ctx;
@@ -161,9 +155,9 @@ static octet_status run_strips(octet_context *ctx, const void *params, size_t be
     if (unit == begin || y == 0) hold_nothing(c, y, &held);
     rows_wanted(c, least(y + c->rows, c->height), wanted);
     for (int k = 0; k < c->n; k++) {
-      if (c->measured) start = seconds_now();
+      if (c->measured) start = oct_seconds_now();
       advance(c, &held, k, workspace, image, wanted[k]);
-      if (c->measured) seconds[k] += seconds_now() - start;
+      if (c->measured) seconds[k] += oct_seconds_now() - start;
     }
   }
   return OCTET_OK;

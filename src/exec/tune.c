@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 #define LEAST_ROUNDS 4 /* the first one warms up */
 #define MARGIN 0.97    /* another candidate must be faster than the rule's by more than timing errs, */
@@ -21,14 +22,8 @@ typedef struct tuning {
   double begin, seconds; /* of all the work */
 } tuning;
 
-static double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static octet_status show_progress(const tuning *t) {
-  double done = (seconds_now() - t->begin) / (t->seconds > 0.001 ? t->seconds : 0.001);
+  double done = (oct_seconds_now() - t->begin) / (t->seconds > 0.001 ? t->seconds : 0.001);
   return oct_progress(t->ctx, "tuning", done < 0.999 ? (size_t)(1000 * done) : 999, 1000);
 }
 
@@ -120,8 +115,8 @@ static octet_status record(const tuning *t, const race *r, size_t index) {
 static octet_status race_all(const tuning *t, race *r, double seconds) {
   OCT_TRY(race_make(t, r));
   if (r->n_choices == 0) return OCTET_OK;
-  double end = seconds_now() + seconds;
-  for (int round = 0; round < LEAST_ROUNDS || seconds_now() < end; round++) {
+  double end = oct_seconds_now() + seconds;
+  for (int round = 0; round < LEAST_ROUNDS || oct_seconds_now() < end; round++) {
     for (size_t i = 0; i < r->n; i++) OCT_TRY(race_run(r, i));
     OCT_TRY(show_progress(t));
   }
@@ -176,12 +171,12 @@ static size_t list_chunks(const oct_session *s, int64_t chunks[MAX_CHUNKS]) {
 }
 
 static octet_status time_chunks(const tuning *t, chunk_race *r, double seconds) {
-  double end = seconds_now() + seconds;
-  for (int round = 0; round < LEAST_ROUNDS || seconds_now() < end; round++) {
+  double end = oct_seconds_now() + seconds;
+  for (int round = 0; round < LEAST_ROUNDS || oct_seconds_now() < end; round++) {
     for (size_t i = 0; i < r->n; i++) {
-      double start = seconds_now();
+      double start = oct_seconds_now();
       OCT_TRY(oct_session_run(r->sessions[i]));
-      double ms = 1e3 * (seconds_now() - start);
+      double ms = 1e3 * (oct_seconds_now() - start);
       if (round == 1 || (round > 1 && ms < r->timed[i].ms)) r->timed[i].ms = ms;
     }
     OCT_TRY(show_progress(t));
@@ -214,7 +209,7 @@ static octet_status tune_chunks(tuning *t, const int64_t *chunks, size_t n) {
 }
 
 octet_status oct_tune(octet_context *ctx, const oct_graph *graph, const oct_session_options *options, double seconds, oct_tune_log *log) {
-  tuning t = {ctx, graph, *options, log, seconds_now(), seconds};
+  tuning t = {ctx, graph, *options, log, oct_seconds_now(), seconds};
   oct_session *s;
   int64_t chunks[MAX_CHUNKS];
   t.options.tune_log = NULL;

@@ -60,8 +60,8 @@ static inline __attribute__((always_inline)) void input_tile(const bool tall, co
   (void)mask;
   INPUT_COLUMN(0)
   INPUT_COLUMN(1)
-  INPUT_COLUMN(2) INPUT_COLUMN(3) INPUT_COLUMN(4) INPUT_COLUMN(5) INPUT_ROW(0) INPUT_ROW(1) INPUT_ROW(2) INPUT_ROW(3) INPUT_ROW(4)
-      INPUT_ROW(5)
+  INPUT_COLUMN(2)
+  INPUT_COLUMN(3) INPUT_COLUMN(4) INPUT_COLUMN(5) INPUT_ROW(0) INPUT_ROW(1) INPUT_ROW(2) INPUT_ROW(3) INPUT_ROW(4) INPUT_ROW(5)
 }
 
 typedef struct input_args {

@@ -257,7 +257,7 @@ static inline const char *oct_direct_next(const oct_direct_walk *walk, const cha
   return after && tile * 16 < width ? after + tile * steps * 64 : (const char *)weights;
 }
 
-/* One panel over the output pixels [first, last), `after` being the weights that follow; walk NULL: there is none.
+/* One panel over the output pixels [first, last); walk NULL: there is none.
  * Tiles have equal heights, as far as possible, so that none is a thin rest. */
 static inline void oct_direct_run_panel(const oct_conv_i8_args *a, const oct_direct_isa *isa, const oct_direct_plan *p,
                                         oct_direct_walk *walk, int64_t panel, int64_t first, int64_t last) {

@@ -4,6 +4,7 @@
  * Packed weights: [panel][step][vector][16 channels][4]; a panel is 64 channels, the last ones 32 or 16.
  * SPDX-License-Identifier: MIT */
 #include "kernels/conv_i8_quarters__avx512vnni.h"
+#include "kernels/conv_i8_tiles__avx512vnni.h"
 
 #define CHANNELS 64         /* most input channels: with more, other tiles are faster */
 #define NARROW_CHANNELS 144 /* ... with at most 32 output channels */
@@ -132,12 +133,6 @@ static inline __attribute__((always_inline)) oct_quarters residuals_narrow(const
 #undef RESIDUAL
 }
 
-static inline __m512i broadcast4(const uint8_t *p) {
-  int32_t word;
-  memcpy(&word, p, 4);
-  return _mm512_set1_epi32(word);
-}
-
 #define FOUR(X) X(0) X(1) X(2) X(3)
 
 /* `rows` is a constant wherever this is inlined, so the variables of rows beyond it vanish. */
@@ -150,7 +145,7 @@ static inline __attribute__((always_inline)) void tile_wide(const panel *p, cons
   oct_quarters c##r = bias;
 #define MULTIPLY(r)                                \
   if (r < rows) {                                  \
-    const __m512i x = broadcast4(a##r + k);        \
+    const __m512i x = oct_broadcast4(a##r + k);    \
     c##r.q0 = _mm512_dpbusd_epi32(c##r.q0, x, w0); \
     c##r.q1 = _mm512_dpbusd_epi32(c##r.q1, x, w1); \
     c##r.q2 = _mm512_dpbusd_epi32(c##r.q2, x, w2); \
@@ -222,7 +217,7 @@ static inline __attribute__((always_inline)) void tile_narrow(const panel *p, co
   __m512i c##r = bias.q0, d##r = bias.q1;
 #define MULTIPLY(r)                                            \
   {                                                            \
-    const __m512i x = broadcast4(a##r + k);                    \
+    const __m512i x = oct_broadcast4(a##r + k);                \
     c##r = _mm512_dpbusd_epi32(c##r, x, w0);                   \
     if (vectors == 2) d##r = _mm512_dpbusd_epi32(d##r, x, w1); \
   }

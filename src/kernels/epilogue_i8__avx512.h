@@ -217,9 +217,9 @@ static inline __attribute__((always_inline)) void oct_epilogue_onnx_avx512(const
 }
 
 /* Up to 64 channels; `small` constant where this is inlined. */
-static inline __attribute__((always_inline)) void oct_epilogue_fixed_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows, int count,
-                                                                            const int32_t *acc, int width, const oct_fixed512 *fixed,
-                                                                            bool small) {
+static inline __attribute__((always_inline)) void oct_epilogue_fixed_avx512(const oct_epilogue_i8 *e, const oct_direct_rows *rows,
+                                                                            int count, const int32_t *acc, int width,
+                                                                            const oct_fixed512 *fixed, bool small) {
   const oct_quantize512 q = oct_quantize512_of(e);
   const __mmask64 mask = count == 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
   const __m512i none = _mm512_setzero_si512();
