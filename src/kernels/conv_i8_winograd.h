@@ -29,6 +29,7 @@
 #define OCT_WINOGRAD_ROWS 10         /* most tiles of one product */
 #define OCT_WINOGRAD_NINTH 954437177 /* times 9 is 1 modulo 2^32 */
 #define OCT_WINOGRAD_BOUND (1 << 25)
+#define OCT_WINOGRAD_AHEAD 4    /* positions whose weights are on their way */
 #define OCT_WINOGRAD_STRETCH 32 /* steps whose weights are transformed together */
 
 /* One step multiplies a pair of channels of some tiles by the weights of all output channels of a panel. */

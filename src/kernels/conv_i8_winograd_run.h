@@ -4,6 +4,7 @@
 #define OCT_KERNELS_CONV_I8_WINOGRAD_RUN_H
 
 #include "kernels/conv_i8_winograd.h"
+#include "kernels/conv_i8_winograd_pack.h"
 
 static inline size_t oct_winograd_workspace_bytes(const oct_conv_shape *s, const oct_winograd_isa *isa) {
   oct_winograd_plan p = oct_winograd_plan_of(s, isa);
@@ -16,11 +17,38 @@ static inline size_t oct_winograd_units(const oct_conv_shape *s, const oct_winog
   return (size_t)(p.blocks * p.panels);
 }
 
+/* Packed weights on their way into the second-level cache: in the order in which panels use them, OCT_WINOGRAD_AHEAD positions ahead, and at a
+ * steady pace. The third level delivers about as fast as the products of 16 tiles take weights, but those of fewer tiles take them faster. */
+typedef struct oct_winograd_fetch {
+  const char *next, *begin, *end; /* after the last panel comes the first one, for the next block of tiles */
+  int64_t pace;                   /* bytes for 256 steps of one tile */
+} oct_winograd_fetch;
+
+static inline oct_winograd_fetch oct_winograd_fetch_of(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
+                                                       const oct_winograd_list *list, int64_t channel) {
+  const int64_t bytes = p->steps * (isa->expand ? 18 : 4 * OCT_WINOGRAD_POSITIONS); /* of an output channel */
+  const int64_t tiles = 25 * list->count + 5 * list->short_ + 5 * (list->narrow - list->wide) + (list->short_ - list->wide);
+  const char *begin = (const char *)a->packed;
+  return (oct_winograd_fetch){.next = begin + bytes * channel,
+                              .begin = begin,
+                              .end = begin + oct_winograd_packed_bytes(&a->shape, isa),
+                              .pace = oct_quotient(256 * bytes * isa->widest, tiles * p->steps) + 1};
+}
+
+static inline void oct_winograd_fetch_advance(oct_winograd_fetch *f, ptrdiff_t bytes) {
+  f->next += bytes;
+  if (f->next >= f->end) f->next = f->begin;
+}
+
+/* `begins`: meanwhile the first weights are fetched. */
 static inline void oct_winograd_inputs(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
-                                       const oct_winograd_list *list, int16_t *v) {
+                                       const oct_winograd_list *list, int16_t *v, oct_winograd_fetch *fetch, bool begins) {
+  const ptrdiff_t ahead = begins ? (ptrdiff_t)oct_quotient(OCT_WINOGRAD_AHEAD * p->steps * 4 * isa->widest, list->count) : 0;
   for (int i = 0; i < list->count; i++, v += isa->lanes) {
     const oct_winograd_tile *t = &list->tiles[i];
     const uint8_t *in = (const uint8_t *)oct_view_at(&a->in, 1, t->n, t->y - a->shape.pad_top, t->x - a->shape.pad_left);
+    for (ptrdiff_t line = 0; line < ahead; line += 64) _mm_prefetch(fetch->next + line, _MM_HINT_T1);
+    oct_winograd_fetch_advance(fetch, ahead);
     isa->input[t->height - 3][t->width - 3](in, a->in.row, a->in.pixel, p->chunks, v, p->input_position, p->chunk);
   }
 }
@@ -30,38 +58,31 @@ typedef struct oct_winograd_pass {
   int begin, end, width;
   int64_t from, steps;
   const int16_t *u;
-  ptrdiff_t size;   /* elements of u between positions */
-  const char *next; /* with an expand function: the next panel's weights, fetched a little with each product */
+  ptrdiff_t size; /* elements of u between positions */
 } oct_winograd_pass;
 
-/* Tiles are taken in groups of equal sizes, as far as possible. With packed transformed weights the first groups of a position fetch
- * those of the next. */
+/* Tiles are taken in groups of equal sizes, as far as possible. */
 static inline void oct_winograd_products(const oct_winograd_isa *isa, const oct_winograd_plan *p, const oct_winograd_list *list,
-                                         oct_winograd_pass *pass, const int16_t *v, int32_t *m) {
+                                         const oct_winograd_pass *pass, const int16_t *v, int32_t *m, oct_winograd_fetch *fetch) {
   int width = pass->width, kind = width / isa->quantum - 1, most = isa->rows[kind];
-  const ptrdiff_t size = pass->size;
   const int16_t *u = pass->u;
   v += pass->from * 2 / isa->lanes * p->chunk;
-  for (int position = pass->begin; position < pass->end; position++, u += size) {
+  for (int position = pass->begin; position < pass->end; position++, u += pass->size) {
     int first = position % 6 == 4 ? list->wide : 0;
     int last = position / 6 == 4 ? list->short_ : position % 6 == 4 ? list->narrow : list->count;
-    int groups = (last - first + most - 1) / most, parts = groups >= 4 ? 4 : 2;
+    int groups = (last - first + most - 1) / most;
     for (int g = 0; g < groups; g++) {
       int from = first + (last - first) * g / groups, to = first + (last - first) * (g + 1) / groups;
-      bool fetch = g < parts;
       oct_winograd_product product = {.v = v + position * p->input_position + from * isa->lanes,
                                       .chunk = p->chunk,
                                       .steps = pass->steps,
                                       .u = u,
                                       .m = m + position * p->result_position + from * isa->widest,
-                                      .next = (const char *)(fetch ? u + size + size / parts * g : u),
-                                      .ahead = fetch ? width * 4 / parts : 0,
+                                      .next = fetch->next,
+                                      .ahead = fetch->pace * (to - from) / 256,
                                       .add = pass->from > 0};
-      if (isa->expand) {
-        product.next = pass->next, product.ahead = (width / 2 + groups - 1) / groups;
-        pass->next += product.ahead * product.steps;
-      }
       isa->products[kind][to - from](&product);
+      oct_winograd_fetch_advance(fetch, product.ahead * product.steps);
     }
   }
 }
@@ -69,23 +90,22 @@ static inline void oct_winograd_products(const oct_winograd_isa *isa, const oct_
 /* All positions of the panel that begins at output channel `first`. */
 static inline void oct_winograd_panel(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
                                       const oct_winograd_list *list, int64_t first, int width, const int16_t *v, int16_t *scratch,
-                                      int32_t *m) {
+                                      int32_t *m, oct_winograd_fetch *fetch) {
   oct_winograd_pass pass = {.end = OCT_WINOGRAD_POSITIONS, .width = width, .steps = p->steps, .size = p->steps * 2 * width};
   if (!isa->expand) {
     pass.u = (const int16_t *)a->packed + OCT_WINOGRAD_POSITIONS * p->steps * 2 * first;
-    oct_winograd_products(isa, p, list, &pass, v, m);
+    oct_winograd_products(isa, p, list, &pass, v, m, fetch);
     return;
   }
   const int8_t *w = (const int8_t *)a->packed + 18 * p->steps * first;
   pass.u = scratch;
-  pass.next = (const char *)(w + 18 * p->steps * width);
   pass.size = OCT_WINOGRAD_STRETCH * 2 * width + 32; /* not the distance at which cache lines meet in one set */
   for (int i = 0; i < 6; i++) {
     pass.begin = 6 * i, pass.end = 6 * i + 6;
     for (pass.from = 0; pass.from < p->steps; pass.from += OCT_WINOGRAD_STRETCH) {
       pass.steps = oct_min_i64(OCT_WINOGRAD_STRETCH, p->steps - pass.from);
       isa->expand(i, w + pass.from * 18 * width, pass.steps, width / isa->quantum, scratch, pass.size);
-      oct_winograd_products(isa, p, list, &pass, v, m);
+      oct_winograd_products(isa, p, list, &pass, v, m, fetch);
     }
   }
 }
@@ -137,15 +157,18 @@ static inline void oct_winograd_run(const oct_conv_i8_args *a, const oct_winogra
   int32_t *m = (int32_t *)(void *)((char *)workspace + p.input_bytes);
   int16_t *scratch = (int16_t *)(void *)((char *)workspace + p.input_bytes + p.result_bytes);
   int64_t unit = (int64_t)begin;
+  oct_winograd_fetch fetch = {0};
   while (unit < (int64_t)end) {
     oct_winograd_list list;
     int64_t block = oct_quotient(unit, p.panels), after = oct_min_i64((block + 1) * p.panels, (int64_t)end);
     oct_winograd_list_of(&p, block, &list);
-    oct_winograd_inputs(a, isa, &p, &list, v);
+    const bool begins = !fetch.begin;
+    if (begins) fetch = oct_winograd_fetch_of(a, isa, &p, &list, (unit - block * p.panels) * isa->widest);
+    oct_winograd_inputs(a, isa, &p, &list, v, &fetch, begins);
     for (; unit < after; unit++) {
       int64_t channel = (unit - block * p.panels) * isa->widest;
       int width = oct_winograd_width(&a->shape, isa, channel);
-      oct_winograd_panel(a, isa, &p, &list, channel, width, v, scratch, m);
+      oct_winograd_panel(a, isa, &p, &list, channel, width, v, scratch, m, &fetch);
       oct_winograd_outputs(a, isa, &p, &list, channel, width, m);
     }
   }
