@@ -29,8 +29,9 @@
 #define OCT_WINOGRAD_ROWS 10         /* most tiles of one product */
 #define OCT_WINOGRAD_NINTH 954437177 /* times 9 is 1 modulo 2^32 */
 #define OCT_WINOGRAD_BOUND (1 << 25)
-#define OCT_WINOGRAD_AHEAD 4    /* positions whose weights are on their way */
-#define OCT_WINOGRAD_STRETCH 32 /* steps whose weights are transformed together */
+#define OCT_WINOGRAD_AHEAD (256 << 10) /* bytes of weights that are on their way, at most */
+#define OCT_WINOGRAD_STRETCH 32        /* steps whose weights are transformed together */
+#define OCT_WINOGRAD_NEAR 128 /* steps whose transformed weights stay in the first-level cache while all tiles are multiplied by them */
 
 /* One step multiplies a pair of channels of some tiles by the weights of all output channels of a panel. */
 typedef struct oct_winograd_product {

@@ -24,6 +24,7 @@ typedef struct oct_winograd_fetch {
   int64_t pace;                   /* bytes for 256 steps of one tile */
 } oct_winograd_fetch;
 
+/* For a block of tiles that begins with the panel at output channel `channel`. */
 static inline oct_winograd_fetch oct_winograd_fetch_of(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
                                                        const oct_winograd_list *list, int64_t channel) {
   const int64_t bytes = p->steps * (isa->expand ? 18 : 4 * OCT_WINOGRAD_POSITIONS); /* of an output channel */
@@ -40,14 +41,15 @@ static inline void oct_winograd_fetch_advance(oct_winograd_fetch *f, ptrdiff_t b
   if (f->next >= f->end) f->next = f->begin;
 }
 
-/* `begins`: meanwhile the first weights are fetched. */
+/* Meanwhile the first weights are fetched, unless the block before has done so. */
 static inline void oct_winograd_inputs(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
-                                       const oct_winograd_list *list, int16_t *v, oct_winograd_fetch *fetch, bool begins) {
-  const ptrdiff_t ahead = begins ? (ptrdiff_t)oct_quotient(OCT_WINOGRAD_AHEAD * p->steps * 4 * isa->widest, list->count) : 0;
+                                       const oct_winograd_list *list, int16_t *v, oct_winograd_fetch *fetch, bool first) {
+  const ptrdiff_t ahead =
+      (ptrdiff_t)oct_quotient(oct_min_i64((fetch->end - fetch->begin) / OCT_WINOGRAD_POSITIONS, OCT_WINOGRAD_AHEAD), list->count);
   for (int i = 0; i < list->count; i++, v += isa->lanes) {
     const oct_winograd_tile *t = &list->tiles[i];
     const uint8_t *in = (const uint8_t *)oct_view_at(&a->in, 1, t->n, t->y - a->shape.pad_top, t->x - a->shape.pad_left);
-    for (ptrdiff_t line = 0; line < ahead; line += 64) _mm_prefetch(fetch->next + line, _MM_HINT_T1);
+    for (ptrdiff_t line = 0; first && line < ahead; line += 64) _mm_prefetch(fetch->next + line, _MM_HINT_T1);
     oct_winograd_fetch_advance(fetch, ahead);
     isa->input[t->height - 3][t->width - 3](in, a->in.row, a->in.pixel, p->chunks, v, p->input_position, p->chunk);
   }
@@ -91,10 +93,16 @@ static inline void oct_winograd_products(const oct_winograd_isa *isa, const oct_
 static inline void oct_winograd_panel(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
                                       const oct_winograd_list *list, int64_t first, int width, const int16_t *v, int16_t *scratch,
                                       int32_t *m, oct_winograd_fetch *fetch) {
-  oct_winograd_pass pass = {.end = OCT_WINOGRAD_POSITIONS, .width = width, .steps = p->steps, .size = p->steps * 2 * width};
+  oct_winograd_pass pass = {.width = width, .size = p->steps * 2 * width};
   if (!isa->expand) {
     pass.u = (const int16_t *)a->packed + OCT_WINOGRAD_POSITIONS * p->steps * 2 * first;
-    oct_winograd_products(isa, p, list, &pass, v, m, fetch);
+    for (; pass.begin < OCT_WINOGRAD_POSITIONS; pass.begin++) {
+      pass.end = pass.begin + 1;
+      for (pass.from = 0; pass.from < p->steps; pass.from += pass.steps, pass.u += pass.steps * 2 * width) {
+        pass.steps = oct_min_i64(OCT_WINOGRAD_NEAR, p->steps - pass.from);
+        oct_winograd_products(isa, p, list, &pass, v, m, fetch);
+      }
+    }
     return;
   }
   const int8_t *w = (const int8_t *)a->packed + 18 * p->steps * first;
@@ -157,14 +165,12 @@ static inline void oct_winograd_run(const oct_conv_i8_args *a, const oct_winogra
   int32_t *m = (int32_t *)(void *)((char *)workspace + p.input_bytes);
   int16_t *scratch = (int16_t *)(void *)((char *)workspace + p.input_bytes + p.result_bytes);
   int64_t unit = (int64_t)begin;
-  oct_winograd_fetch fetch = {0};
   while (unit < (int64_t)end) {
     oct_winograd_list list;
     int64_t block = oct_quotient(unit, p.panels), after = oct_min_i64((block + 1) * p.panels, (int64_t)end);
     oct_winograd_list_of(&p, block, &list);
-    const bool begins = !fetch.begin;
-    if (begins) fetch = oct_winograd_fetch_of(a, isa, &p, &list, (unit - block * p.panels) * isa->widest);
-    oct_winograd_inputs(a, isa, &p, &list, v, &fetch, begins);
+    oct_winograd_fetch fetch = oct_winograd_fetch_of(a, isa, &p, &list, (unit - block * p.panels) * isa->widest);
+    oct_winograd_inputs(a, isa, &p, &list, v, &fetch, unit == (int64_t)begin);
     for (; unit < after; unit++) {
       int64_t channel = (unit - block * p.panels) * isa->widest;
       int width = oct_winograd_width(&a->shape, isa, channel);
