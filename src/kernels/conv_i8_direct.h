@@ -229,21 +229,23 @@ static inline oct_direct_cursor oct_direct_cursor_at(const oct_conv_i8_args *a, 
   return c;
 }
 
+/* Row by row of the output: within one, the next pixel is a constant distance away. */
 static inline void oct_direct_cursor_take(oct_direct_cursor *c, int count, oct_direct_rows *rows) {
   const oct_conv_i8_args *a = c->args;
-  ptrdiff_t in_step = a->shape.stride_w * a->in.pixel, out_step = a->out.pixel * (ptrdiff_t)c->element;
-  ptrdiff_t residual_step = a->residual.data ? a->residual.pixel * (ptrdiff_t)c->element : 0;
+  const ptrdiff_t in_step = a->shape.stride_w * a->in.pixel, out_step = a->out.pixel * (ptrdiff_t)c->element,
+                  residual_step = a->residual.pixel * (ptrdiff_t)c->element;
   rows->pixel = c->pixel;
   rows->count = count;
   c->pixel += count;
-  for (int r = 0; r < count; r++) {
-    rows->in[r] = c->in;
-    rows->out[r] = c->out;
-    rows->residual[r] = c->residual;
-    c->in += in_step;
-    c->out += out_step;
-    if (residual_step) c->residual += residual_step;
-    if (++c->x < a->shape.out_w) continue;
+  for (int r = 0; r < count;) {
+    const int end = (int)oct_min_i64(count, r + a->shape.out_w - c->x);
+    const uint8_t *in = c->in;
+    char *out = c->out;
+    c->x += end - r;
+    for (int i = r; c->residual && i < end; i++, c->residual += residual_step) rows->residual[i] = c->residual;
+    for (; r < end; r++, in += in_step, out += out_step) rows->in[r] = in, rows->out[r] = out;
+    c->in = in, c->out = out;
+    if (c->x < a->shape.out_w) continue;
     c->x = 0;
     if (++c->y == a->shape.out_h) c->y = 0, c->n++;
     if (c->n < a->shape.batch) oct_direct_cursor_row(c);
