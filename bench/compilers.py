@@ -28,7 +28,10 @@ def main():
     for name in a.models.split(","):
         path = models.int8(name)[0]
         feed = bench_models.inputs_of(path, 1)
-        race = engines.Race({k: engines.octet_call(path, feed, 1, library=getattr(a, k)) for k in ("gcc", "clang")}, a.seconds)
+
+        def make():
+            return {k: engines.octet_call(path, feed, 1, library=getattr(a, k)) for k in ("gcc", "clang")}
+        race = engines.Race(make, a.seconds, rounds=4)
         ratio = race.ratio("clang", "gcc")
         lines.append(f"| {name} | {race.median('gcc'):.4g} | {race.median('clang'):.4g} | {ratio:.3f} | {'yes' if 1 / 1.08 < ratio < 1.08 else '**no**'} |")
     text = "\n".join(lines)

@@ -100,18 +100,25 @@ def peer_calls(names, model, feed, threads, what):
 
 
 class Race:
-    """Times in milliseconds per engine: of each burst its median, and the least of all."""
+    """Times in milliseconds per engine: of each burst its median, and the least of all. `make` gives the engines' calls; it is asked anew for each round,
+    because where a session's weights come to lie in memory can decide about a tenth of its speed."""
 
-    def __init__(self, calls, seconds, burst=0.05, pause=0.0):
-        self.bursts, self.least = {name: [] for name in calls}, {name: float("inf") for name in calls}
-        for call in calls.values():
+    def __init__(self, make, seconds, burst=0.05, pause=0.0, rounds=1):
+        self.bursts, self.least, self.pause = {}, {}, pause
+        for done in range(rounds):
+            self.run(make(), seconds / rounds, burst, 3 * (done + 1))
+
+    def run(self, calls, seconds, burst, bursts):
+        for name, call in calls.items():
+            self.bursts.setdefault(name, [])
+            self.least.setdefault(name, float("inf"))
             call()
             call()
         end = time.perf_counter() + seconds
-        while time.perf_counter() < end or len(next(iter(self.bursts.values()))) < 3:
+        while time.perf_counter() < end or len(next(iter(self.bursts.values()))) < bursts:
             for name, call in calls.items():
-                if pause:
-                    time.sleep(pause)  # threads of the engine before, which wait for work in a loop, come to rest
+                if self.pause:
+                    time.sleep(self.pause)  # threads of the engine before, which wait for work in a loop, come to rest
                 self.one_burst(name, call, burst)
 
     def one_burst(self, name, call, burst):

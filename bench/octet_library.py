@@ -123,7 +123,12 @@ class Session:
         return [(s.layer.decode(), s.kernel.decode(), s.macs, t.min_ms, t.median_ms, t.integer) for s, t in zip(infos, timings)]
 
     def close(self):
+        if getattr(self, "session", None) is None:
+            return
         self.library.octet_session_destroy(self.session)
         self.library.octet_model_destroy(self.model)
         self.library.octet_context_destroy(self.context)
         self.session = None
+
+    def __del__(self):
+        self.close()

@@ -5,7 +5,7 @@
   ./dev versus --models resnet18 --types int8 --batch 1,8 --threads 1,2     other rows
   ./dev versus --write                       puts the table into docs/benchmarks.md between its markers
 
-Each engine runs in bursts of 50 ms, in turn. A figure is the median over the bursts; `ratio` is Octet's time over that of the fastest peer (or what the
+Each engine runs in bursts of 50 ms, in turn; sessions are made anew three times. A figure is the median over the bursts; `ratio` is Octet's time over that of the fastest peer (or what the
 row says), the median over pairs of neighbouring bursts: below 1, Octet is faster. Peers run with bound inputs; what a call of each engine costs on
 its own (a model of one Relu) is said below the table.
 
@@ -51,6 +51,7 @@ GOALS = [
     Row("efficientnet-lite0", "dynamic", goal=1.4, against="Octet int8"),
     Row("resnet18", "int8 avx2", goal=round(1 / 1.6, 3), against="Octet float direct avx2"),
 ]
+ROUNDS = 3  # of each row, with sessions made anew
 NOT_FASTER = ("The MNIST network in its own row is held against ONNX Runtime's float form: its int8 form is slower. Dynamic int8 is held against ONNX Runtime's "
               "alone: the others do not run it, or run it as float.")
 
@@ -86,25 +87,26 @@ def calls_of(row, models, names, library):
 def scaling(row, models, names, seconds, library):
     """How many times faster than on one thread: per engine."""
     one = dataclasses.replace(row, threads=1)
-    many, single = calls_of(row, models, names, library), calls_of(one, models, names, library)
-    calls = {**many, **{f"{k} on one": v for k, v in single.items()}}
-    race = engines.Race(calls, seconds, pause=0.02)
-    return {k: race.ratio(f"{k} on one", k) for k in many if f"{k} on one" in calls}
+
+    def make():
+        single = calls_of(one, models, names, library)
+        return {**calls_of(row, models, names, library), **{f"{k} on one": v for k, v in single.items()}}
+    race = engines.Race(make, seconds, pause=0.02, rounds=ROUNDS)
+    return {k: race.ratio(f"{k} on one", k) for k in race.bursts if f"{k} on one" in race.bursts}
 
 
-def rival(row, race, calls):
+def rival(row, race):
     """What the row is held against."""
-    if row.against in calls:
+    if row.against in race.bursts:
         return row.against
-    return race.fastest([name for name in calls if name != "Octet"])
+    return race.fastest([name for name in race.bursts if name != "Octet"])
 
 
 def run_row(row, models, names, seconds, library):
-    calls = calls_of(row, models, names, library)
-    race = engines.Race(calls, seconds, pause=0.02 if row.threads > 1 else 0)
-    other = rival(row, race, calls)
+    race = engines.Race(lambda: calls_of(row, models, names, library), seconds, pause=0.02 if row.threads > 1 else 0, rounds=ROUNDS)
+    other = rival(row, race)
     ratio = race.ratio("Octet", other) if other else None
-    result = {"model": row.model, "type": row.label(), "batch": row.batch, "threads": row.threads, "ms": {k: race.median(k) for k in calls},
+    result = {"model": row.model, "type": row.label(), "batch": row.batch, "threads": row.threads, "ms": {k: race.median(k) for k in race.bursts},
               "min_ms": race.least, "against": other, "ratio": ratio, "goal": row.goal}
     if row.model == "minilm":
         result["batch"] = f"{row.batch}x{row.length}"
@@ -119,7 +121,7 @@ def call_overhead(models, names, library):
     relu = models.path("one-relu.onnx", bench_models.one_relu)
     feed = {"x": np.zeros((1, 16), np.float32)}
     calls = {"Octet": engines.octet_call(relu, feed, 1, library=library), **engines.peer_calls([n for n in names if n != "LiteRT"], relu, feed, 1, "one Relu")}
-    race = engines.Race(calls, 0.5, burst=0.02)
+    race = engines.Race(lambda: calls, 0.5, burst=0.02)
     return {k: 1e3 * race.median(k) for k in calls}
 
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets for weight and data containers: fuzz/corpus/{pth,npz,idx,image}.
+"""Writes the seeds of the fuzz targets for weight and data containers and tuning logs: fuzz/corpus/{pth,npz,idx,image,tune}.
 
 Needs numpy. Seeds are small on purpose: mutation reaches more in small inputs.
 SPDX-License-Identifier: MIT
 """
 import gzip
 import io
+import json
 import pathlib
 import shutil
 import struct
@@ -67,8 +68,24 @@ def image(folder):
         shutil.copyfile(path, folder / path.name)
 
 
+def tune(folder):
+    """Logs with the part of the processor that the target asks for, one with another's, and such whose parts are of another kind."""
+    layer = {"chosen": "conv_i8_direct_3x32__avx2", "ms": {"conv_i8_direct_3x32__avx2": 0.5, "conv_i8_direct__scalar": 1e9}}
+    chunk = {"chosen": "8", "ms": {"1": 7.25, "8": 6}}
+    whole = {"layers": {"layer": layer}, "chunks": {"model": chunk}}
+    processors = {
+        "whole": {"a processor, avx2, 1": whole, "another": {"layers": {}}},
+        "another": {"another": whole},
+        "kinds": {"a processor, avx2, 1": {"layers": [], "chunks": {"model": {"chosen": 8, "ms": None}}}},
+        "values": {"a processor, avx2, 1": {"layers": {"layer": {"chosen": "", "ms": {"": -1.5e300}}}, "chunks": {"model": {"chosen": "-9"}}}},
+    }
+    for name, content in processors.items():
+        (folder / name).write_text(json.dumps({"octet_tune_log": 1, "processors": content}, indent=1))
+    (folder / "settings").write_text('{"my": "settings"}')
+
+
 if __name__ == "__main__":
-    for make in (pth, npz, idx, image):
+    for make in (pth, npz, idx, image, tune):
         target = CORPUS / make.__name__
         target.mkdir(parents=True, exist_ok=True)
         make(target)

@@ -1,17 +1,17 @@
-"""What the Python tests that drive the program share: running it, building small ONNX models, ONNX Runtime and numpy as judges.
-Reads OCTET_BINARY and OCTET_SOURCE_DIR. A test that cannot run (no program, no numpy) ends with status 77.
+"""What the Python tests with ONNX and ONNX Runtime as judges share: small ONNX models, runs of both, the rules of numbers in numpy.
+What starts the program is in program_checks.py, and is had from here, too.
 SPDX-License-Identifier: MIT
 """
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 
+from program_checks import *  # noqa: F403
+from program_checks import TEMP, limited, np, octet
+
 try:
-    import numpy as np
     import onnx
     import onnxruntime as ort
     from onnx import TensorProto, helper, numpy_helper
@@ -19,47 +19,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-SOURCE = pathlib.Path(os.environ.get("OCTET_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
-BINARY = os.environ.get("OCTET_BINARY", str(SOURCE / "build" / "octet"))
-SANITIZED = "OCTET_SANITIZED" in os.environ
-if not os.path.exists(BINARY):
-    print("skipped: OCTET_BINARY names no program")
-    sys.exit(77)
 ort.set_default_logger_severity(4)
-_work = tempfile.TemporaryDirectory(prefix="octet-")
-TEMP = pathlib.Path(_work.name)
-
-
-def start(*arguments, environment=None, **more):
-    """Runs the program; returns the finished process whatever its status."""
-    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=300,
-                          env={**os.environ, **(environment or {})}, **more)
-
-
-def _limits(memory, seconds, file_size):
-    def apply():
-        import resource
-        import signal
-        if not SANITIZED:  # a sanitizer's shadow takes terabytes of address space
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if file_size is not None:  # as if the disk were full
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
-    return apply
-
-
-def limited(*arguments, memory=1 << 30, seconds=30, file_size=None):
-    """start() with at most so many bytes of memory, seconds of CPU, bytes in a file."""
-    return start(*arguments, preexec_fn=_limits(memory, seconds * (10 if SANITIZED else 1), file_size))
-
-
-def octet(*arguments, environment=None):
-    done = start(*arguments, environment=environment)
-    if done.returncode != 0:
-        raise AssertionError(f"octet {' '.join(map(str, arguments))}: status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def run_octet(model, feeds, *arguments, environment=None):

@@ -3,12 +3,7 @@
 #ifndef OCT_TESTS_CONTAINER_CHECKS_H
 #define OCT_TESTS_CONTAINER_CHECKS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

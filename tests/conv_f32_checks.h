@@ -21,7 +21,7 @@ typedef struct problem {
   int pad_bottom, pad_right, in_gap, out_gap, fill;
 } problem;
 
-static float random_value(int fill) {
+static inline float random_value(int fill) {
   float x = (float)between(-1048576, 1048576) / 1048576;
   if (fill == FILL_LARGE) return x * 1e15f;
   if (fill == FILL_TINY) return x * 1e-20f; /* products are denormal */
@@ -88,41 +88,93 @@ static void output_create(const problem *p, data *d) {
         memcpy(oct_view_at(&out, 4, n, y, x), oct_view_at(&d->args.residual, 4, n, y, x), (size_t)s->out_channels * 4);
 }
 
-/* The definition of a convolution, in double. */
-static void reference(const problem *p, data *d) {
+/* Weights as doubles, [tap][output channel of the group] for one group after the other. */
+static double *transposed_weights(const problem *p, const float *weights) {
   const oct_conv_shape *s = &p->shape;
-  int64_t in_group = s->channels / s->groups, out_group = s->out_channels / s->groups, index = 0;
-  size_t outputs = (size_t)(s->batch * s->out_h * s->out_w * s->out_channels);
-  d->sum = aligned(outputs * sizeof(double)), d->size = aligned(outputs * sizeof(double));
-  for (int64_t n = 0; n < s->batch; n++)
-    for (int64_t y = 0; y < s->out_h; y++)
-      for (int64_t x = 0; x < s->out_w; x++)
-        for (int64_t o = 0; o < s->out_channels; o++, index++) {
-          double sum = 0, size = 0;
-          const float *w = d->weights + o * in_group * s->kernel_h * s->kernel_w;
-          for (int64_t c = 0; c < in_group; c++)
-            for (int i = 0; i < s->kernel_h; i++)
-              for (int j = 0; j < s->kernel_w; j++) {
-                int64_t in_y = y * s->stride_h - s->pad_top + i * s->dilation_h, in_x = x * s->stride_w - s->pad_left + j * s->dilation_w;
-                const float *in = (const float *)oct_view_at(&d->args.in, sizeof(float), n, in_y, in_x);
-                double product = (double)in[o / out_group * in_group + c] * *w++;
-                sum += product, size += fabs(product);
-              }
-          d->sum[index] = sum, d->size[index] = size;
-        }
+  int64_t taps = s->channels / s->groups * s->kernel_h * s->kernel_w, out_group = s->out_channels / s->groups;
+  double *transposed = aligned((size_t)(s->out_channels * taps) * sizeof(double));
+  for (int64_t o = 0; o < s->out_channels; o++)
+    for (int64_t t = 0; t < taps; t++) transposed[(o / out_group * taps + t) * out_group + o % out_group] = (double)weights[o * taps + t];
+  return transposed;
 }
 
-/* max |x| per channel over the inputs of any tile that output (y, x) may lie in: rows y - 3 to y + 5 at most. */
-static void tile_maxima(const problem *p, const data *d, int64_t n, int64_t y, int64_t x, double *most) {
+/* Adds one output pixel's products of a group: the definition of a convolution, in double. `in` is the window's first pixel. */
+static void add_products(const data *d, const float *in, const double *w, double *sum, double *size) {
+  const oct_conv_shape *s = &d->args.shape;
+  int64_t in_group = s->channels / s->groups, out_group = s->out_channels / s->groups;
+  for (int64_t c = 0; c < in_group; c++)
+    for (int i = 0; i < s->kernel_h; i++)
+      for (int j = 0; j < s->kernel_w; j++, w += out_group) {
+        double x = (double)in[i * s->dilation_h * d->args.in.row + j * s->dilation_w * d->args.in.pixel + c];
+        for (int64_t o = 0; o < out_group; o++) {
+          double product = x * w[o];
+          sum[o] += product, size[o] += fabs(product);
+        }
+      }
+}
+
+static void reference(const problem *p, data *d) {
   const oct_conv_shape *s = &p->shape;
-  const int64_t top = -s->pad_top, left = -s->pad_left, bottom = s->out_h + 1 - s->pad_top, right = s->out_w + 1 - s->pad_left;
-  for (int64_t c = 0; c < s->channels; c++) most[c] = 0;
-  for (int64_t in_y = y - 3 - s->pad_top; in_y <= y + 5 - s->pad_top; in_y++)
-    for (int64_t in_x = x - 3 - s->pad_left; in_x <= x + 5 - s->pad_left; in_x++) {
-      if (in_y < top || in_y > bottom || in_x < left || in_x > right) continue;
-      const float *in = (const float *)oct_view_at(&d->args.in, sizeof(float), n, in_y, in_x);
-      for (int64_t c = 0; c < s->channels; c++) most[c] = fmax(most[c], fabs((double)in[c]));
+  int64_t in_group = s->channels / s->groups, out_group = s->out_channels / s->groups;
+  size_t outputs = (size_t)(s->batch * s->out_h * s->out_w * s->out_channels), index = 0;
+  double *w = transposed_weights(p, d->weights);
+  d->sum = aligned(outputs * sizeof(double)), d->size = aligned(outputs * sizeof(double));
+  for (size_t i = 0; i < outputs; i++) d->sum[i] = d->size[i] = 0;
+  for (int64_t n = 0; n < s->batch; n++)
+    for (int64_t y = 0; y < s->out_h; y++)
+      for (int64_t x = 0; x < s->out_w; x++, index += (size_t)s->out_channels) {
+        const float *in =
+            (const float *)oct_view_at(&d->args.in, sizeof(float), n, y * s->stride_h - s->pad_top, x * s->stride_w - s->pad_left);
+        for (int64_t g = 0; g < s->groups; g++)
+          add_products(d, in + g * in_group, w + g * out_group * in_group * s->kernel_h * s->kernel_w, d->sum + index + g * out_group,
+                       d->size + index + g * out_group);
+      }
+  free(w);
+}
+
+/* Places from `low` to `high` that lie in [0, end). */
+static void clip_range(int64_t *low, int64_t *high, int64_t end) {
+  if (*low < 0) *low = 0;
+  if (*high >= end) *high = end - 1;
+}
+
+/* For the pixels of an output row: max |x| per channel over the inputs of any tile that they may lie in, which are 3 before to 5 after in both
+ * directions. First over the rows, [input column][channel], then over the columns, [output column][channel]. */
+static void tile_maxima(const problem *p, const data *d, int64_t n, int64_t y, double *columns, double *most) {
+  const oct_conv_shape *s = &p->shape;
+  int64_t channels = s->channels, width = s->out_w + 2, low = y - 3, high = y + 5;
+  for (int64_t i = 0; i < width * channels; i++) columns[i] = 0;
+  for (int64_t i = 0; i < s->out_w * channels; i++) most[i] = 0;
+  clip_range(&low, &high, s->out_h + 2);
+  for (int64_t row = low; row <= high; row++)
+    for (int64_t column = 0; column < width; column++) {
+      const float *in = (const float *)oct_view_at(&d->args.in, sizeof(float), n, row - s->pad_top, column - s->pad_left);
+      for (int64_t c = 0; c < channels; c++) {
+        double size = fabs((double)in[c]), *at = &columns[column * channels + c];
+        *at = size > *at ? size : *at;
+      }
     }
+  for (int64_t x = 0; x < s->out_w; x++) {
+    low = x - 3, high = x + 5;
+    clip_range(&low, &high, width);
+    for (int64_t i = low * channels; i < (high + 1) * channels; i++) {
+      double *at = &most[x * channels + i % channels];
+      *at = columns[i] > *at ? columns[i] : *at;
+    }
+  }
+}
+
+/* The largest |w| of each pair of channels, [channel][output channel]. */
+static double *filter_maxima(const problem *p, const float *weights) {
+  const oct_conv_shape *s = &p->shape;
+  double *most = aligned((size_t)(s->out_channels * s->channels) * sizeof(double));
+  for (int64_t o = 0; o < s->out_channels; o++)
+    for (int64_t c = 0; c < s->channels; c++) {
+      double largest = 0;
+      for (int tap = 0; tap < 9; tap++) largest = fmax(largest, fabs((double)*weights++));
+      most[c * s->out_channels + o] = largest;
+    }
+  return most;
 }
 
 static void tile_sizes(const problem *p, data *d) {
@@ -130,24 +182,18 @@ static void tile_sizes(const problem *p, data *d) {
   bool accepted = false;
   for (const oct_conv_f32_kernel *const *k = oct_conv_f32_kernels; *k; k++) accepted |= (*k)->approximate && !(*k)->reject(s);
   if (!accepted) return;
-  int64_t index = 0, filters = s->out_channels * s->channels;
-  d->tile_size = aligned((size_t)(s->batch * s->out_h * s->out_w * s->out_channels) * sizeof(double));
-  double *most_w = aligned((size_t)filters * sizeof(double)), *most_x = aligned((size_t)s->channels * sizeof(double));
-  for (int64_t i = 0; i < filters; i++) {
-    most_w[i] = 0;
-    for (int tap = 0; tap < 9; tap++) most_w[i] = fmax(most_w[i], fabs((double)d->weights[i * 9 + tap]));
+  size_t outputs = (size_t)(s->batch * s->out_h * s->out_w * s->out_channels);
+  d->tile_size = aligned(outputs * sizeof(double));
+  for (size_t i = 0; i < outputs; i++) d->tile_size[i] = 0;
+  double *most_w = filter_maxima(p, d->weights), *columns = aligned((size_t)((s->out_w + 2) * s->channels) * sizeof(double)),
+         *most_x = aligned((size_t)(s->out_w * s->channels) * sizeof(double)), *at = d->tile_size;
+  for (int64_t row = 0; row < s->batch * s->out_h; row++) {
+    tile_maxima(p, d, row / s->out_h, row % s->out_h, columns, most_x);
+    for (int64_t x = 0; x < s->out_w; x++, at += s->out_channels)
+      for (int64_t c = 0; c < s->channels; c++)
+        for (int64_t o = 0; o < s->out_channels; o++) at[o] += 2304 * most_x[x * s->channels + c] * most_w[c * s->out_channels + o];
   }
-  for (int64_t n = 0; n < s->batch; n++)
-    for (int64_t y = 0; y < s->out_h; y++)
-      for (int64_t x = 0; x < s->out_w; x++) {
-        tile_maxima(p, d, n, y, x, most_x);
-        for (int64_t o = 0; o < s->out_channels; o++) {
-          double sum = 0;
-          for (int64_t c = 0; c < s->channels; c++) sum += most_x[c] * most_w[o * s->channels + c];
-          d->tile_size[index++] = 2304 * sum;
-        }
-      }
-  free(most_w), free(most_x);
+  free(most_w), free(most_x), free(columns);
 }
 
 static void data_create(const problem *p, data *d) {
@@ -245,26 +291,38 @@ static void check_output(const problem *p, data *d, const oct_conv_f32_kernel *k
   free(inside);
 }
 
-static bool runs_here(const oct_conv_f32_kernel *kernel, const oct_conv_shape *shape) {
-  return isa_here(kernel->isa) && !kernel->reject(shape);
+/* ---- Checking rows ---- */
+
+typedef oct_conv_f32_kernel conv_row;
+static const oct_conv_f32_kernel *const *const conv_rows = oct_conv_f32_kernels;
+
+typedef bool (*row_filter)(const conv_row *row, const problem *p, const data *d);
+
+static bool accepts(const conv_row *row, const problem *p, const data *d) {
+  (void)d;
+  return !row->reject(&p->shape);
 }
 
-enum { EVERY_VARIANT, APPROXIMATE_VARIANTS };
+static bool runs_here(const conv_row *row, const oct_conv_shape *shape) { return row_here(row->name, row->isa) && !row->reject(shape); }
 
-static void check_problem(const problem *p, int which) {
+/* Every row that `wanted` takes, but those of the set `enough` (bit: place in the list); returns the set of those that were compared. */
+static uint64_t check_rows(const problem *p, row_filter wanted, uint64_t enough) {
   data d;
-  data_create(p, &d);
-  for (const oct_conv_f32_kernel *const *k = oct_conv_f32_kernels; *k; k++) {
-    if (!runs_here(*k, &p->shape) || (which == APPROXIMATE_VARIANTS && !(*k)->approximate)) continue;
-    float *whole = run_kernel(*k, p, &d, 1), *pieces = run_kernel(*k, p, &d, 3);
-    check_output(p, &d, *k, whole);
+  uint64_t compared = 0;
+  for (int k = 0; conv_rows[k]; k++) {
+    if ((enough >> k & 1) || !runs_here(conv_rows[k], &p->shape) || !wanted(conv_rows[k], p, NULL)) continue;
+    if (!compared) data_create(p, &d);
+    float *whole = run_kernel(conv_rows[k], p, &d, 1), *pieces = run_kernel(conv_rows[k], p, &d, 3);
+    check_output(p, &d, conv_rows[k], whole);
     if (memcmp(whole, pieces, d.out_count * sizeof(float)) != 0) {
-      say(p, (*k)->name, "bits depend on the split");
+      say(p, conv_rows[k]->name, "bits depend on the split");
       fail();
     }
     free(whole), free(pieces);
+    compared |= UINT64_C(1) << k;
   }
-  data_destroy(&d);
+  if (compared) data_destroy(&d);
+  return compared;
 }
 
 static problem problem_of(uint64_t number, oct_conv_shape shape) {

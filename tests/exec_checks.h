@@ -4,12 +4,7 @@
 #ifndef OCT_TESTS_EXEC_CHECKS_H
 #define OCT_TESTS_EXEC_CHECKS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,26 +17,7 @@
 #include "ir/verify.h"
 #include "ref_interpreter.h"
 
-static octet_context *ctx;
 static uint32_t exec_seed = 1;
-
-static inline int exec_setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static inline int exec_teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
-
-#define check(call)                                             \
-  do {                                                          \
-    octet_status status_ = (call);                              \
-    if (status_ != OCTET_OK) print_error("%s\n", ctx->message); \
-    assert_int_equal(status_, OCTET_OK);                        \
-  } while (0)
 
 /* In [0, below). */
 static inline int exec_random(int below) {

@@ -31,11 +31,21 @@ static inline void random_seed(uint64_t seed) {
 }
 #define PICK(...) (((const int[]){__VA_ARGS__})[random_u32() % (sizeof((const int[]){__VA_ARGS__}) / sizeof(int))])
 
+/* Elements between pixels: none, some, or so many that pixels fill vectors, where kernels have ways of their own. */
+static inline int random_gap(int64_t channels, int percent) {
+  if (!chance(percent)) return 0;
+  int64_t unit = PICK(1, 1, 16, 32, 64);
+  return unit == 1 ? PICK(1, 3, 4, 13, 16, 64) : (int)((unit - channels % unit) % unit);
+}
+
 /* `quick`, or `lengthy` with OCTET_LONG=1. */
 static inline int repeats(int quick, int lengthy) {
   const char *is_long = getenv("OCTET_LONG");
   return is_long && *is_long == '1' ? lengthy : quick;
 }
+
+/* How often each row is compared with its reference on random and extreme problems: a sample, or all that a release wants. */
+static inline long comparisons_wanted(void) { return repeats(200, 20000); }
 
 /* The random cases to run: all, or the one that OCTET_CASE names. */
 static inline void case_range(int count, uint64_t *first, uint64_t *last) {
@@ -69,7 +79,19 @@ static inline void *aligned(size_t bytes) {
   return p;
 }
 
-static inline bool isa_here(oct_isa isa) { return isa == OCT_ISA_SCALAR || oct_isa_allowed(oct_isa_detect(), isa); }
+/* ---- Rows of kernels ---- */
+
+static inline bool isa_here(oct_isa isa) {
+  static uint32_t here; /* asked for once: the question is slow in a virtual machine */
+  if (!here) here = oct_isa_detect() | 1u << OCT_ISA_SCALAR;
+  return oct_isa_allowed(here, isa);
+}
+
+/* A row that runs on this machine, and, with OCTET_ROW=TEXT, whose name contains that. */
+static inline bool row_here(const char *name, oct_isa isa) {
+  const char *only = getenv("OCTET_ROW");
+  return isa_here(isa) && (!only || strstr(name, only));
+}
 
 /* The vector rows that this machine can run, the scalar one first. */
 enum { MAX_ROWS = 16 };
@@ -80,6 +102,37 @@ static inline size_t vector_rows_here(const oct_vector_kernels *rows[MAX_ROWS]) 
     else if (isa_here((*k)->isa) && count < MAX_ROWS) rows[count++] = *k;
   }
   return count;
+}
+
+/* ---- Comparisons, counted ---- */
+
+typedef struct tally {
+  const char *row, *what; /* what: the function in it */
+  long comparisons;
+} tally;
+
+enum { MAX_TALLIES = 128 };
+static tally tallies[MAX_TALLIES];
+
+static inline tally *tally_of(const char *row, const char *what) {
+  tally *t = tallies;
+  while (t->row && (strcmp(t->row, row) != 0 || strcmp(t->what, what) != 0)) t++;
+  assert_true(t < tallies + MAX_TALLIES - 1); /* the last one stays empty */
+  t->row = row, t->what = what;
+  return t;
+}
+
+static inline void count_comparison(const char *row, const char *what) { tally_of(row, what)->comparisons++; }
+
+/* Every function of the list was compared often enough in each of the rows: a test that compared nothing would pass. */
+static inline void check_comparisons(const oct_vector_kernels *const *rows, size_t n_rows, const char *const *what, size_t n) {
+  if (getenv("OCTET_CASE")) skip();
+  for (size_t k = 0; k < n_rows; k++)
+    for (size_t i = 0; i < n; i++) {
+      long comparisons = tally_of(rows[k]->name, what[i])->comparisons;
+      if (comparisons >= comparisons_wanted()) continue;
+      fail_msg("%s: %s was compared %ld times, not %ld", rows[k]->name, what[i], comparisons, comparisons_wanted());
+    }
 }
 
 #endif

@@ -4,12 +4,7 @@
 #ifndef OCT_TESTS_OP_GOLDEN_H
 #define OCT_TESTS_OP_GOLDEN_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <math.h>
 #include <stdio.h>

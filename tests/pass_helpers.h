@@ -3,32 +3,14 @@
 #ifndef OCT_TESTS_PASS_HELPERS_H
 #define OCT_TESTS_PASS_HELPERS_H
 
+#include "context_checks.h"
+
 #include <math.h>
 
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "kernels/numerics.h"
 #include "passes/pass.h"
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
-
-#define check(call)                                             \
-  do {                                                          \
-    octet_status status_ = (call);                              \
-    if (status_ != OCTET_OK) print_error("%s\n", ctx->message); \
-    assert_int_equal(status_, OCTET_OK);                        \
-  } while (0)
 
 static oct_graph *parse(const char *text) {
   oct_graph *graph;

@@ -1,8 +1,10 @@
 /* What the quantization tests share: graphs from text with random weights, samples, conversion, runs.
- * Include after cmocka.h; each test program has its own copy of everything.
+ * Each test program has its own copy of everything.
  * SPDX-License-Identifier: MIT */
 #ifndef QUANTIZE_CHECKS_H
 #define QUANTIZE_CHECKS_H
+
+#include "context_checks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,15 +15,13 @@
 #include "ir/text.h"
 #include "quantize/quantize.h"
 
-static octet_context *ctx;
 static uint64_t random_state;
 static oct_bundle weights; /* what the graphs' weights file holds */
 
 static int setup(void **state) {
-  (void)state;
   random_state = 42;
   weights = (oct_bundle){0};
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
+  return context_create(state);
 }
 
 static int teardown(void **state) {

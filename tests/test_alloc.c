@@ -1,12 +1,7 @@
 /* Memory that runs out: each call is repeated with the first, the second, the third ... allocation failing, until none fails any more. It must say
  * OCTET_OUT_OF_MEMORY every time, give nothing half made, and (under the address sanitizer) leak nothing. And: running a session allocates nothing.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,15 +12,6 @@
 #include "base/context.h"
 
 #define MNIST OCTET_SOURCE_DIR "/examples/mnist/"
-
-static octet_context *ctx;
-
-#define check(call)                                             \
-  do {                                                          \
-    octet_status status_ = (call);                              \
-    if (status_ != OCTET_OK) print_error("%s\n", ctx->message); \
-    assert_int_equal(status_, OCTET_OK);                        \
-  } while (0)
 
 /* Everything that a small network of the usual operators needs: residual, depthwise, table, pooling, gemm. */
 static const char *const network =

@@ -16,25 +16,14 @@ import tempfile
 import time
 import unittest
 
-try:
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from program_checks import BINARY, IMAGES, LABELS, MNIST, SANITIZED, SOURCE, TEMP, TRAIN, np, start  # noqa: E402
 
-SOURCE = pathlib.Path(os.environ.get("OCTET_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
-BINARY = os.environ.get("OCTET_BINARY", str(SOURCE / "build" / "octet"))
-SANITIZED = bool(os.environ.get("OCTET_SANITIZED"))
-MNIST = SOURCE / "examples" / "mnist"
-IMAGES, LABELS = MNIST / "t10k-images-idx3-ubyte.gz", MNIST / "t10k-labels-idx1-ubyte.gz"
-TRAIN = MNIST / "train10k-images-idx3-ubyte.gz"
-WORK = tempfile.TemporaryDirectory()
-TEMP = pathlib.Path(WORK.name)
 MODEL, INT8 = MNIST / "mnist.oct", TEMP / "m8.onnx"
 
 
 def run(*arguments, cwd=TEMP, **more):
-    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=300, **more)
+    return start(*arguments, cwd=cwd, **more)
 
 
 def octet(*arguments):
@@ -184,10 +173,10 @@ class Failures(unittest.TestCase):
         self.assertFalse((TEMP / "q.onnx").exists())
 
     def test_isa_of_the_environment(self):
-        wrong = run("ops", env={**os.environ, "OCTET_ISA": "quantum"})
+        wrong = run("ops", environment={"OCTET_ISA": "quantum"})
         self.assertEqual(wrong.returncode, 1)
         self.assertIn("quantum", wrong.stderr)
-        capped = run("bench", INT8, "--json", "--seconds", "0.01", env={**os.environ, "OCTET_ISA": "scalar"})
+        capped = run("bench", INT8, "--json", "--seconds", "0.01", environment={"OCTET_ISA": "scalar"})
         self.assertEqual(json.loads(capped.stdout)["isa"], "scalar")
 
     def test_arrays_that_do_not_fit(self):

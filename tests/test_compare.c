@@ -1,13 +1,6 @@
 /* Comparison of a float graph with its quantized form: outputs, layers along the graph and alone, inputs outside their range, islands,
  * causes; and what the report of a conversion says of clipping. "case N": ../shared/cases.md of the project's issues.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "quantize_checks.h"
 
 static const oct_compare_layer *compared(const oct_compare_report *r, const char *name) {

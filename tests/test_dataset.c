@@ -10,15 +10,13 @@
 #include "formats/labels.h"
 #include "formats/npy.h"
 
-static octet_context *ctx;
 static char folder[256], path[512];
 
 static int setup(void **state) {
-  (void)state;
   const char *tmp = getenv("TMPDIR");
   snprintf(folder, sizeof folder, "%s/octet-dataset-XXXXXX", tmp && strlen(tmp) < 200 ? tmp : "/tmp");
   if (!mkdtemp(folder)) return -1;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
+  return context_create(state);
 }
 static int teardown(void **state) {
   (void)state;

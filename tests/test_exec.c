@@ -386,5 +386,5 @@ int main(void) {
       cmocka_unit_test(shapes_that_do_not_fit_are_named),
       cmocka_unit_test(exact_float_sums_directly),
   };
-  return cmocka_run_group_tests(tests, exec_setup, exec_teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

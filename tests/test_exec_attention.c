@@ -117,5 +117,5 @@ static void attention_is_one_step(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(attention_agrees_with_the_references),
                                      cmocka_unit_test(what_surrounds_a_product_is_part_of_it), cmocka_unit_test(attention_is_one_step)};
-  return cmocka_run_group_tests(tests, exec_setup, exec_teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

@@ -293,5 +293,5 @@ int main(void) {
       cmocka_unit_test(integer_weights_in_float_arithmetic),
       cmocka_unit_test(the_tflite_profile_too),
   };
-  return cmocka_run_group_tests(tests, exec_setup, exec_teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

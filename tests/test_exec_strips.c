@@ -210,12 +210,12 @@ static void time_is_told_apart(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(strips_change_no_byte, exec_setup, exec_teardown),
-      cmocka_unit_test_setup_teardown(strips_agree_with_the_references, exec_setup, exec_teardown),
-      cmocka_unit_test_setup_teardown(chains_are_found, exec_setup, exec_teardown),
-      cmocka_unit_test_setup_teardown(large_values_have_no_buffer, exec_setup, exec_teardown),
-      cmocka_unit_test_setup_teardown(values_with_other_readers_are_whole, exec_setup, exec_teardown),
-      cmocka_unit_test_setup_teardown(time_is_told_apart, exec_setup, exec_teardown),
+      cmocka_unit_test_setup_teardown(strips_change_no_byte, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(strips_agree_with_the_references, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(chains_are_found, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(large_values_have_no_buffer, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(values_with_other_readers_are_whole, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(time_is_told_apart, context_create, context_destroy),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

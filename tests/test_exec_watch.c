@@ -101,5 +101,5 @@ static void test_every_element_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_element_once)};
-  return cmocka_run_group_tests(tests, exec_setup, exec_teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

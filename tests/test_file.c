@@ -1,12 +1,7 @@
 /* Files: mapping, pipes, errors that name the path, and writing that leaves the old file whole.
  * SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -20,17 +15,15 @@
 
 #include "base/file.h"
 
-static octet_context *ctx;
 static char folder[256], path[512], path2[512];
 
 static int setup(void **state) {
-  (void)state;
   const char *tmp = getenv("TMPDIR");
   snprintf(folder, sizeof folder, "%s/octet-file-XXXXXX", tmp && strlen(tmp) < 200 ? tmp : "/tmp");
   if (!mkdtemp(folder)) return -1;
   snprintf(path, sizeof path, "%s/a.bin", folder);
   snprintf(path2, sizeof path2, "%s/b.bin", folder);
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
+  return context_create(state);
 }
 
 /* Number of entries in the folder; removes them when asked. */

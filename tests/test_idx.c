@@ -6,18 +6,6 @@
 
 #include "formats/idx.h"
 
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
-
 /* Type 0x08 (u8), two dimensions 2 x 3. */
 static const uint8_t BYTES[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 10, 20, 30, 40, 50, 255};
 
@@ -154,5 +142,5 @@ int main(void) {
       cmocka_unit_test(test_bytes),       cmocka_unit_test(test_types), cmocka_unit_test(test_refused),
       cmocka_unit_test(test_allocations), cmocka_unit_test(test_mnist),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

@@ -5,18 +5,6 @@
 #include "formats/image.h"
 #include "formats/npy.h"
 
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
-
 static oct_image read_file(const char *name) {
   oct_image image;
   if (oct_image_read(ctx, data_path(name), &image) != OCTET_OK) fail_msg("%s", ctx->message);
@@ -150,5 +138,5 @@ int main(void) {
       cmocka_unit_test(test_decoded), cmocka_unit_test(test_deep),    cmocka_unit_test(test_resized),  cmocka_unit_test(test_cropped),
       cmocka_unit_test(test_refused), cmocka_unit_test(test_damaged), cmocka_unit_test(test_cut_jpeg), cmocka_unit_test(test_allocations),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

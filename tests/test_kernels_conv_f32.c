@@ -2,12 +2,14 @@
  * that the variants state (conv_f32_checks.h). Besides: bits do not depend on how units are split, on how far pixels lie apart
  * or on batch mates; nothing but the output's elements is written; inputs end OCT_OVERREAD bytes before a page that must not be
  * touched, and what lies there (NaN) does not leak.
- * OCTET_LONG=1 runs 20,000 random cases instead of a sample; OCTET_CASE=N repeats one.
+ * OCTET_LONG=1 compares every row 20,000 times on random problems; OCTET_CASE=N repeats one, OCTET_ROW=TEXT checks the rows whose names
+ * contain it. Winograd's rows have a test of their own.
  * SPDX-License-Identifier: MIT */
 #include "conv_f32_checks.h"
 
-enum { QUICK_CASES = 400, LONG_CASES = 20000 };
-/* ---- Tests ---- */
+#include "conv_families.h"
+
+/* ---- Chosen problems ---- */
 
 /* ONNX's Conv example: 0..24 in 5x5, a 3x3 kernel of ones, padding 1. */
 static void test_onnx_example(void **state) {
@@ -43,7 +45,7 @@ static void test_shapes(void **state) {
         random_seed(++number);
         problem p = problem_of(number, (oct_conv_shape){.in_h = 1, .in_w = pixels, .channels = k, .out_channels = widths[i]});
         p.residual = pixels % 2, p.in_place = pixels % 4 == 1, p.clamp = k == 4;
-        check_problem(&p, EVERY_VARIANT);
+        check_rows(&p, accepts, 0);
       }
   /* batch, height = width, channels, out_channels, kernel, stride, padding, groups */
   static const int layers[][8] = {
@@ -69,41 +71,109 @@ static void test_shapes(void **state) {
                                                     .pad_left = l[6],
                                                     .groups = l[7]});
     p.residual = i % 2;
-    check_problem(&p, EVERY_VARIANT);
+    check_rows(&p, accepts, 0);
   }
 }
 
-static problem random_problem(uint64_t number) {
-  random_seed(number);
-  int depthwise = chance(35), groups = depthwise ? PICK(1, 3, 8, 15, 16, 17, 31, 33, 64, 65, 130) : PICK(1, 1, 1, 1, 2, 3);
-  oct_conv_shape s = {
-      .batch = between(1, 3), .groups = groups, .kernel_h = PICK(1, 1, 2, 3, 3, 5, 7), .kernel_w = PICK(1, 1, 2, 3, 3, 5, 7)};
-  s.channels = groups * (depthwise ? 1 : PICK(1, 2, 3, 4, 5, 8, 12, 16, 33));
-  s.out_channels = groups * (depthwise ? PICK(1, 1, 1, 2, 3) : PICK(1, 2, 5, 8, 10, 16, 17, 24, 32, 40, 48, 50, 64, 70, 100, 130));
+/* ---- Random problems ---- */
+
+/* Strides, dilations, paddings, an output of at most out_h x out_w, gaps and data for the channels and the kernel of `s`. */
+static problem completed(uint64_t number, oct_conv_shape s, int64_t out_h, int64_t out_w) {
   s.stride_h = PICK(1, 1, 2, 3), s.stride_w = chance(70) ? s.stride_h : PICK(1, 2, 3);
   s.dilation_h = PICK(1, 1, 1, 2, 3), s.dilation_w = chance(70) ? s.dilation_h : PICK(1, 2);
   s.pad_top = (int)between(0, s.kernel_h - 1), s.pad_left = (int)between(0, s.kernel_w - 1);
-  s.out_h = between(1, 6), s.out_w = between(1, 19);
+  s.out_h = out_h, s.out_w = out_w;
   problem p = problem_of(number, s);
   p.pad_bottom = (int)between(0, 2), p.pad_right = (int)between(0, 2);
   int64_t high = (s.out_h - 1) * s.stride_h + (s.kernel_h - 1) * s.dilation_h + 1 - s.pad_top - p.pad_bottom;
   int64_t wide = (s.out_w - 1) * s.stride_w + (s.kernel_w - 1) * s.dilation_w + 1 - s.pad_left - p.pad_right;
   p.shape.in_h = high > 1 ? high : 1, p.shape.in_w = wide > 1 ? wide : 1;
   p.bias = chance(80), p.residual = chance(40), p.in_place = chance(50), p.clamp = chance(40);
-  p.in_gap = chance(30) ? PICK(1, 4, 16) : 0, p.out_gap = chance(50) ? PICK(1, 3, 16, 64) : 0;
+  p.in_gap = random_gap(p.shape.channels, 30), p.out_gap = random_gap(p.shape.out_channels, 50);
   p.fill = chance(60) ? FILL_RANDOM : (int)between(0, FILLS - 1);
   return p;
 }
 
-static void test_random(void **state) {
+/* Channels around panels and tiles, pixels around tiles, matrices among them. */
+static problem choose_direct(uint64_t number) {
+  random_seed(number);
+  oct_conv_shape s = {.batch = between(1, 2), .groups = PICK(1, 1, 1, 1, 2, 3)};
+  s.kernel_h = PICK(1, 1, 2, 3, 3, 5, 7), s.kernel_w = chance(60) ? s.kernel_h : PICK(1, 2, 3, 5);
+  s.channels = s.groups * PICK(1, 2, 3, 4, 5, 8, 12, 16, 33),
+  s.out_channels = s.groups * PICK(1, 2, 5, 8, 10, 16, 17, 24, 32, 40, 48, 50, 64, 70, 100, 130);
+  bool matrix = chance(15);
+  if (matrix) s.batch = s.kernel_h = s.kernel_w = 1;
+  return completed(number, s, matrix ? 1 : between(1, 5), matrix ? PICK(1, 5, 6, 7, 8, 12, 13, 31, 48, 67) : between(1, 15));
+}
+
+/* One input channel per group, or groups that are a part of a vector; rows of pixels around tiles, columns longer than a unit. */
+static problem choose_depthwise(uint64_t number) {
+  random_seed(number);
+  bool parts = chance(25);
+  int in_group = parts ? PICK(2, 2, 3, 4, 4, 8) : 1, out_group = parts ? PICK(2, 4, 4, 8) : PICK(1, 1, 1, 2, 3, 7);
+  oct_conv_shape s = {.batch = between(1, 2), .groups = PICK(2, 3, 8, 15, 16, 17, 31, 33, 64, 65, 130)};
+  if (parts) s.groups = PICK(2, 3, 4, 5, 8, 16, 17);
+  s.kernel_h = PICK(1, 2, 3, 3, 3, 5, 7), s.kernel_w = chance(70) ? s.kernel_h : PICK(1, 2, 3, 5);
+  s.channels = s.groups * in_group, s.out_channels = s.groups * out_group;
+  return completed(number, s, chance(10) ? PICK(15, 16, 17, 33) : between(1, 6), between(1, 19));
+}
+
+static void test_direct(void **state) {
   (void)state;
-  uint64_t first, last;
-  case_range(repeats(QUICK_CASES, LONG_CASES), &first, &last);
-  for (uint64_t i = first; i < last; i++) {
-    problem p = random_problem(i);
-    check_problem(&p, EVERY_VARIANT);
+  static const family direct = {0, choose_direct, accepts, {"_direct_"}};
+  check_family(&direct);
+}
+
+static void test_depthwise(void **state) {
+  (void)state;
+  static const family depthwise = {10000000, choose_depthwise, accepts, {"_depthwise_"}};
+  check_family(&depthwise);
+}
+
+static bool is_exact(const conv_row *row) { return !row->approximate; }
+
+static void test_all_rows_were_compared(void **state) {
+  (void)state;
+  check_all_rows(is_exact);
+}
+
+/* A matrix that lies anywhere is packed as the same one, scaled before, that lies in order. */
+static void check_pack_matrix(const oct_conv_f32_kernel *row, const problem *p, int64_t k_stride, int64_t n_stride, float scale) {
+  const oct_conv_shape *s = &p->shape;
+  int64_t k = s->channels, n = s->out_channels;
+  guarded matrix = guarded_create(sizeof(float) * (size_t)((k - 1) * k_stride + (n - 1) * n_stride + 1), 0);
+  guarded want = guarded_create(row->packed_bytes(s), 0), got = guarded_create(row->packed_bytes(s), 0);
+  float *ordered = aligned(sizeof(float) * (size_t)(k * n));
+  for (int64_t i = 0; i < k * n; i++) {
+    float w = random_value(p->fill);
+    guarded_floats(&matrix)[i % k * k_stride + i / k * n_stride] = w, ordered[i] = w * scale;
+  }
+  row->pack(s, ordered, want.data);
+  row->pack_matrix(s, guarded_floats(&matrix), k_stride, n_stride, scale, got.data);
+  if (memcmp(want.data, got.data, row->packed_bytes(s)) != 0) say(p, row->name, "packs a matrix in another way");
+  assert_memory_equal(want.data, got.data, row->packed_bytes(s));
+  free(ordered);
+  guarded_destroy(&matrix), guarded_destroy(&want), guarded_destroy(&got);
+}
+
+static void test_pack_matrix(void **state) {
+  (void)state;
+  for (long i = 0; i < comparisons_wanted(); i++) {
+    random_seed((uint64_t)i);
+    oct_conv_shape s = {
+        .in_h = 1, .in_w = 5, .channels = PICK(1, 2, 7, 15, 16, 17, 32, 33), .out_channels = PICK(1, 5, 15, 16, 17, 31, 64, 65, 130)};
+    problem p = problem_of((uint64_t)i, s);
+    bool columns = chance(50);
+    int64_t gap = PICK(0, 0, 1, 5), apart = PICK(1, 1, 1, 2), k_stride = columns ? s.out_channels * apart + gap : apart,
+            n_stride = columns ? apart : s.channels * apart + gap;
+    p.fill = (int)between(0, FILLS - 1);
+    for (int k = 0; conv_rows[k]; k++)
+      if (runs_here(conv_rows[k], &p.shape) && conv_rows[k]->pack_matrix)
+        check_pack_matrix(conv_rows[k], &p, k_stride, n_stride, chance(50) ? 1 : 0.176776695f);
   }
 }
+
+/* ---- What must not matter ---- */
 
 /* The bits of an image's result: alone, among batch mates, and with gaps between its pixels. */
 static void test_bits_do_not_depend_on_surroundings(void **state) {
@@ -174,8 +244,13 @@ static void test_nan(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_onnx_example), cmocka_unit_test(test_shapes),
-      cmocka_unit_test(test_random),       cmocka_unit_test(test_bits_do_not_depend_on_surroundings),
+      cmocka_unit_test(test_onnx_example),
+      cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_direct),
+      cmocka_unit_test(test_depthwise),
+      cmocka_unit_test(test_all_rows_were_compared),
+      cmocka_unit_test(test_pack_matrix),
+      cmocka_unit_test(test_bits_do_not_depend_on_surroundings),
       cmocka_unit_test(test_nan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

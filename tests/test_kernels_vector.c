@@ -1,7 +1,7 @@
 /* Vector kernels on dense runs. Values that ONNX's operator documents give are checked on every variant; beyond them each variant
  * must give the scalar row's bytes (for floats: its bits, any NaN being equal to any other) on all lengths around the vectors'
  * widths, on random and extreme values, and on values at and beside rounding ties. Nothing outside [0, n) is read or written.
- * OCTET_LONG=1 runs more.
+ * OCTET_LONG=1 compares every function of every row 20,000 times.
  * SPDX-License-Identifier: MIT */
 #include <float.h>
 
@@ -75,6 +75,7 @@ static runs runs_create(size_t n, size_t in_size, size_t out_size) {
 
 /* Equal outputs, and nothing written before them (after them is the forbidden page). */
 static void runs_check(runs *r, size_t out_size, const char *row, const char *what) {
+  count_comparison(row, what);
   for (size_t i = 0; i < r->n; i++) {
     float y = 0, z = 0;
     if (out_size == 4) memcpy(&y, r->y.data + 4 * i, 4), memcpy(&z, r->z.data + 4 * i, 4);
@@ -112,7 +113,7 @@ static void check_quantize(const oct_vector_kernels *scalar, const oct_vector_ke
   for (size_t i = 0; i < n; i++) x[i] = ties ? near_tie(scale, zero_point) : random_float();
   scalar->quantize_f32_u8(n, x, r.y.data, scale, zero_point);
   row->quantize_f32_u8(n, x, r.z.data, scale, zero_point);
-  runs_check(&r, 1, row->name, "quantize");
+  runs_check(&r, 1, row->name, "quantize_f32_u8");
 }
 
 static void check_tables(const oct_vector_kernels *scalar, const oct_vector_kernels *row, size_t n) {
@@ -131,7 +132,7 @@ static void check_tables(const oct_vector_kernels *scalar, const oct_vector_kern
   int32_t zero_point = (int32_t)between(0, 255);
   scalar->dequantize_u8_f32(n, t.a.data, (float *)(void *)t.y.data, scale, zero_point);
   row->dequantize_u8_f32(n, t.a.data, (float *)(void *)t.z.data, scale, zero_point);
-  runs_check(&r, 1, row->name, "table_u8"), runs_check(&s, 4, row->name, "table_u8_f32"), runs_check(&t, 4, row->name, "dequantize");
+  runs_check(&r, 1, row->name, "table_u8"), runs_check(&s, 4, row->name, "table_u8_f32"), runs_check(&t, 4, row->name, "dequantize_u8_f32");
 }
 
 static void check_u8_binary(const oct_vector_kernels *scalar, const oct_vector_kernels *row, size_t n) {
@@ -181,6 +182,7 @@ static void check_minmax(const oct_vector_kernels *scalar, const oct_vector_kern
   row->minmax_f32(n, x, &got[0], &got[1]);
   assert_true(same_float(want[0], got[0]) && same_float(want[1], got[1]));
   for (size_t i = 0; i < n; i++) assert_false(x[i] < got[0] || x[i] > got[1]);
+  count_comparison(row->name, "minmax_f32");
   guarded_destroy(&g);
 }
 
@@ -190,7 +192,7 @@ static void test_dense_runs(void **state) {
   size_t count = vector_rows_here(rows);
   random_seed(2);
   for (size_t k = 1; k < count; k++)
-    for (int repeat = 0; repeat < repeats(1, 30); repeat++)
+    for (int repeat = 0; repeat < repeats(2, 140); repeat++)
       for (size_t n = 0; n <= RUN; n += n < 140 ? 1 : 64) {
         check_quantize(rows[0], rows[k], n);
         check_tables(rows[0], rows[k], n);
@@ -198,6 +200,10 @@ static void test_dense_runs(void **state) {
         check_f32(rows[0], rows[k], n);
         check_minmax(rows[0], rows[k], n);
       }
+  static const char *const functions[] = {"quantize_f32_u8", "dequantize_u8_f32", "table_u8", "table_u8_f32", "add_u8",
+                                          "mul_u8",          "minmax_f32",        "add_f32",  "sub_f32",      "mul_f32",
+                                          "div_f32",         "scale_f32",         "clamp_f32"};
+  check_comparisons(rows + 1, count - 1, functions, sizeof functions / sizeof *functions);
 }
 
 /* Every byte through every table position, and every pair of bytes through add and mul. */
@@ -267,6 +273,7 @@ static void check_transpose(const oct_vector_kernels *row, size_t rows, size_t c
       for (size_t i = 0; i < size; i++)
         assert_int_equal(y.data[(c * y_row + r) * size + i], r < rows ? x.data[(r * x_row + c) * size + i] : 0xff);
   for (const uint8_t *p = y.map; p < y.data; p++) assert_int_equal(*p, 0xff);
+  count_comparison(row->name, size == 1 ? "transpose_u8" : "transpose_u32");
   guarded_destroy(&x), guarded_destroy(&y);
 }
 
@@ -276,8 +283,11 @@ static void test_transpose(void **state) {
   size_t count = vector_rows_here(rows);
   random_seed(4);
   for (size_t k = 0; k < count; k++)
-    for (size_t r = 1; r <= 19; r++)
-      for (size_t c = 1; c <= 35; c += c < 20 ? 1 : 5) check_transpose(rows[k], r, c, 1), check_transpose(rows[k], r, c, 4);
+    for (int repeat = 0; repeat < repeats(1, 48); repeat++)
+      for (size_t r = 1; r <= 19; r++)
+        for (size_t c = 1; c <= 35; c += c < 20 ? 1 : 5) check_transpose(rows[k], r, c, 1), check_transpose(rows[k], r, c, 4);
+  static const char *const functions[] = {"transpose_u8", "transpose_u32"};
+  check_comparisons(rows, count, functions, 2);
 }
 
 static void check_quantize_planes(const oct_vector_kernels *row, size_t n, size_t planes, float scale, int32_t zero_point) {
@@ -297,6 +307,7 @@ static void check_quantize_planes(const oct_vector_kernels *row, size_t n, size_
     for (size_t i = n * planes; r + 1 < rows && i < y_row; i++) assert_int_equal(y.data[r * y_row + i], 0xff);
   }
   for (const uint8_t *p = y.map; p < y.data; p++) assert_int_equal(*p, 0xff);
+  count_comparison(row->name, "quantize_planes_u8");
   guarded_destroy(&x), guarded_destroy(&y);
 }
 
@@ -309,9 +320,11 @@ static void test_quantize_planes(void **state) {
   for (size_t k = 0; k < count; k++)
     for (size_t planes = 1; planes <= OCT_QUANTIZE_PLANES; planes++)
       for (size_t n = 1; n <= 70; n++)
-        for (int repeat = 0; repeat < repeats(2, 40); repeat++)
+        for (int repeat = 0; repeat < repeats(2, 72); repeat++)
           check_quantize_planes(rows[k], n, planes, scales[between(0, (int64_t)(sizeof scales / sizeof *scales) - 1)],
                                 (int32_t)between(0, 255));
+  static const char *const functions[] = {"quantize_planes_u8"};
+  check_comparisons(rows, count, functions, 1);
 }
 
 int main(void) {

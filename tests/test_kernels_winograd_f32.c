@@ -1,11 +1,11 @@
 /* Float Winograd convolution: the tests of test_kernels_conv_f32.c on the shapes that it takes (every cut of a height and a width
  * into tiles, tails of channels), and what is its own: small integers come out exactly, the error on realistic data is small, the
  * compact form gives the same bits, exact float turns it off.
- * OCTET_LONG=1 runs 20,000 random cases instead of a sample; OCTET_CASE=N repeats one.
+ * OCTET_LONG=1 compares every row with 20,000 random problems instead of a sample; OCTET_CASE=N repeats one.
  * SPDX-License-Identifier: MIT */
 #include "conv_f32_checks.h"
 
-enum { QUICK_CASES = 150, LONG_CASES = 20000 };
+#include "conv_families.h"
 
 static oct_conv_shape shape_of(int64_t batch, int64_t out_h, int64_t out_w, int64_t channels, int64_t out_channels, int pad) {
   return (oct_conv_shape){.batch = batch,
@@ -21,9 +21,13 @@ static oct_conv_shape shape_of(int64_t batch, int64_t out_h, int64_t out_w, int6
                           .pad_left = pad};
 }
 
+static bool is_approximate(const conv_row *row) { return row->approximate; }
+
 static bool is_winograd(const oct_conv_f32_kernel *kernel, const oct_conv_shape *shape) {
   return kernel->approximate && runs_here(kernel, shape);
 }
+
+static bool takes(const conv_row *row, const problem *p, const data *d) { return row->approximate && accepts(row, p, d); }
 
 /* The variants that take a shape on this machine. */
 static size_t winograd_rows(const oct_conv_f32_kernel *rows[MAX_ROWS], const oct_conv_shape *shape) {
@@ -44,33 +48,33 @@ static void test_cuts(void **state) {
       random_seed(++number);
       problem p = problem_of(number, shape_of(1 + (int64_t)(number % 3), size, other, 32, 33, 1));
       p.residual = number % 2, p.in_place = number % 4 == 1;
-      check_problem(&p, APPROXIMATE_VARIANTS);
+      check_rows(&p, takes, 0);
       problem turned = problem_of(number, shape_of(2, other, size, 33, 16, 1));
-      check_problem(&turned, APPROXIMATE_VARIANTS);
+      check_rows(&turned, takes, 0);
     }
 }
 
+/* Sizes that are sums of 4 and 3; channels around vectors and panels. The larger an image, the fewer channels. */
 static problem random_problem(uint64_t number) {
   random_seed(number);
   static const int64_t lengths[] = {3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 16, 19};
-  int64_t h = lengths[random_u32() % 12], w = lengths[random_u32() % 12], channels = PICK(8, 15, 16, 17, 24, 31, 32, 33, 48, 64),
-          out_channels = PICK(8, 13, 16, 17, 32, 40, 48, 63, 64, 65, 80, 130);
-  problem p = problem_of(number, shape_of(between(1, 3), h, w, channels, out_channels, chance(80)));
+  int64_t h = lengths[random_u32() % 12], w = lengths[random_u32() % 12], channels = PICK(8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64),
+          out_channels = PICK(8, 13, 16, 17, 32, 40, 48, 63, 64, 65, 80, 130), batch = PICK(1, 1, 2, 3);
+  if (batch * h * w * channels * out_channels > 200000 && chance(90)) batch = 1, channels = PICK(8, 9, 15, 16, 17);
+  if (batch * h * w * channels * out_channels > 200000 && chance(90)) out_channels = PICK(8, 13, 16, 17, 33);
+  problem p = problem_of(number, shape_of(batch, h, w, channels, out_channels, chance(80)));
   p.pad_bottom += chance(20), p.pad_right += chance(20);
   p.bias = chance(80), p.residual = chance(40), p.in_place = chance(50), p.clamp = chance(40);
-  p.in_gap = chance(30) ? PICK(1, 4, 16) : 0, p.out_gap = chance(50) ? PICK(1, 3, 16, 64) : 0;
+  p.in_gap = random_gap(p.shape.channels, 30), p.out_gap = random_gap(p.shape.out_channels, 50);
   p.fill = chance(60) ? FILL_RANDOM : (int)between(0, FILLS - 1);
   return p;
 }
 
 static void test_random(void **state) {
   (void)state;
-  uint64_t first, last;
-  case_range(repeats(QUICK_CASES, LONG_CASES), &first, &last);
-  for (uint64_t i = first; i < last; i++) {
-    problem p = random_problem(i);
-    check_problem(&p, APPROXIMATE_VARIANTS);
-  }
+  static const family winograd = {0, random_problem, takes, {"winograd"}};
+  check_family(&winograd);
+  check_all_rows(is_approximate);
 }
 
 /* Inputs of -1, 0, 1 and weights of -36, 0, 36 make every intermediate value a small multiple of 1/16: nothing is rounded, so the

@@ -259,5 +259,5 @@ int main(void) {
       cmocka_unit_test(quantized_plans_are_right),
       cmocka_unit_test(a_long_chain_takes_little_memory),
   };
-  return cmocka_run_group_tests(tests, exec_setup, exec_teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

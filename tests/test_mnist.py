@@ -6,38 +6,12 @@ SPDX-License-Identifier: MIT
 """
 import gzip
 import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime as ort
-    from onnx import numpy_helper
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-SOURCE = pathlib.Path(os.environ.get("OCTET_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
-BINARY = os.environ.get("OCTET_BINARY", str(SOURCE / "build" / "octet"))
-SANITIZED = bool(os.environ.get("OCTET_SANITIZED"))
-MNIST = SOURCE / "examples" / "mnist"
-IMAGES, LABELS = MNIST / "t10k-images-idx3-ubyte.gz", MNIST / "t10k-labels-idx1-ubyte.gz"
-TRAIN = MNIST / "train10k-images-idx3-ubyte.gz"
-WORK = tempfile.TemporaryDirectory()
-TEMP = pathlib.Path(WORK.name)
-ort.set_default_logger_severity(3)
-
-
-def octet(*arguments, **more):
-    done = subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, **more)
-    if done.returncode != 0:
-        raise AssertionError(f"octet {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}")
-    return done.stdout
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from cli_checks import IMAGES, LABELS, MNIST, SANITIZED, TEMP, TRAIN, np, numpy_helper, octet, onnx, ort  # noqa: E402
 
 
 def correct(model, **more):
@@ -169,13 +143,13 @@ class Bytes(unittest.TestCase):
             for isa in ("scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"):
                 for threads in (1, 2):
                     np.save(TEMP / "part.npy", digits()[:(100 if SANITIZED else 1000)])
-                    octet("run", quantized(mode, suffix="oct"), "--input", TEMP / "part.npy", "--output-dir", TEMP / "bytes", "--threads", threads, env={**os.environ, "OCTET_ISA": isa})
+                    octet("run", quantized(mode, suffix="oct"), "--input", TEMP / "part.npy", "--output-dir", TEMP / "bytes", "--threads", threads, environment={"OCTET_ISA": isa})
                     got = (TEMP / "bytes" / "output.npy").read_bytes()
                     want = want or got
                     self.assertEqual(got, want, f"{mode}: {isa} with {threads} threads")
 
     def test_the_option_does_what_the_environment_does(self):
-        a = run_all(quantized("int8"), "by-environment", env={**os.environ, "OCTET_ISA": "scalar"})
+        a = run_all(quantized("int8"), "by-environment", environment={"OCTET_ISA": "scalar"})
         self.assertTrue(np.array_equal(a, run_all(quantized("int8"), "plain")))
         for isa in ("scalar", "avx2"):
             row = json.loads(octet("bench", quantized("int8"), "--isa", isa, "--seconds", "0.01", "--json"))

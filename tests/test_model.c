@@ -1,11 +1,6 @@
 /* Models in files: .oct with weights beside it, written and read again; checkpoints put onto graphs; PyTorch's quantized state dicts.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +13,12 @@
 #define MNIST OCTET_SOURCE_DIR "/examples/mnist/mnist.oct"
 #define CHECKPOINTS OCTET_SOURCE_DIR "/../shared/data/seed-mnist/"
 
-static octet_context *ctx;
 static char folder[64];
 
 static int setup(void **state) {
-  (void)state;
   strcpy(folder, "/tmp/octet-model-XXXXXX");
   if (!mkdtemp(folder)) return -1;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
+  return context_create(state);
 }
 
 static int teardown(void **state) {
@@ -35,13 +28,6 @@ static int teardown(void **state) {
   snprintf(command, sizeof command, "rm -r '%s'", folder);
   return system(command) == 0 ? 0 : -1;
 }
-
-#define check(call)                                             \
-  do {                                                          \
-    octet_status status_ = (call);                              \
-    if (status_ != OCTET_OK) print_error("%s\n", ctx->message); \
-    assert_int_equal(status_, OCTET_OK);                        \
-  } while (0)
 
 static const char *in_folder(const char *name) {
   static char paths[4][160];

@@ -1,12 +1,7 @@
 /* Real models: the passes keep their results, and PyTorch's published quantized networks have their published accuracy. Models that are
  * not there are skipped.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,26 +15,6 @@
 
 #define DATA OCTET_SOURCE_DIR "/../shared/data/"
 #define MNIST OCTET_SOURCE_DIR "/examples/mnist/"
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
-
-#define check(call)                                             \
-  do {                                                          \
-    octet_status status_ = (call);                              \
-    if (status_ != OCTET_OK) print_error("%s\n", ctx->message); \
-    assert_int_equal(status_, OCTET_OK);                        \
-  } while (0)
 
 static void fill(oct_session_port port) {
   uint32_t seed = 1;
@@ -176,5 +151,5 @@ static void published_accuracy(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(passes_keep_the_results), cmocka_unit_test(published_accuracy)};
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

@@ -1,11 +1,6 @@
 /* Observers: extremes, averages, histograms that re-bin, and the range each kind chooses.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,19 +8,11 @@
 
 #include "quantize/observers.h"
 
-static octet_context *ctx;
 static oct_observer_settings settings;
 
 static int setup(void **state) {
-  (void)state;
   settings = oct_observer_settings_default();
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
+  return context_create(state);
 }
 
 static oct_observer *fresh(void) {
@@ -281,19 +268,19 @@ static void kinds_have_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(extremes_are_exact, setup, teardown),
-      cmocka_unit_test_setup_teardown(a_range_includes_zero, setup, teardown),
-      cmocka_unit_test_setup_teardown(nan_and_infinity_are_errors_that_name_the_value, setup, teardown),
-      cmocka_unit_test_setup_teardown(growing_loses_nothing, setup, teardown),
-      cmocka_unit_test_setup_teardown(bins_hold_their_values, setup, teardown),
-      cmocka_unit_test_setup_teardown(half_precision_extremes_fit, setup, teardown),
-      cmocka_unit_test_setup_teardown(memory_does_not_grow_with_samples, setup, teardown),
-      cmocka_unit_test_setup_teardown(moving_average_follows_its_formula, setup, teardown),
-      cmocka_unit_test_setup_teardown(percentile_leaves_out_the_tails, setup, teardown),
-      cmocka_unit_test_setup_teardown(an_outlier_shows_in_the_effects, setup, teardown),
-      cmocka_unit_test_setup_teardown(mse_beats_minmax_by_the_true_error, setup, teardown),
-      cmocka_unit_test_setup_teardown(kl_keeps_a_flat_distribution, setup, teardown),
-      cmocka_unit_test_setup_teardown(kinds_have_names, setup, teardown),
+      cmocka_unit_test_setup_teardown(extremes_are_exact, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(a_range_includes_zero, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(nan_and_infinity_are_errors_that_name_the_value, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(growing_loses_nothing, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(bins_hold_their_values, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(half_precision_extremes_fit, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(memory_does_not_grow_with_samples, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(moving_average_follows_its_formula, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(percentile_leaves_out_the_tails, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(an_outlier_shows_in_the_effects, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(mse_beats_minmax_by_the_true_error, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(kl_keeps_a_flat_distribution, setup, context_destroy),
+      cmocka_unit_test_setup_teardown(kinds_have_names, setup, context_destroy),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,7 @@
 /* ONNX reading: what the format allows and how it arrives in the graph. Malformed files: test_onnx_bad.c; writing: test_onnx_write.c.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "context_checks.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,18 +11,6 @@
 #include "ref_interpreter.h"
 
 enum { FLOAT = 1, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL, FLOAT16, DOUBLE, UINT32, UINT64, BFLOAT16 = 16 };
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) != OCTET_OK;
-}
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
 
 /* Reads and frees the model; NULL when it is refused. */
 static oct_graph *read_model(pb model, const oct_onnx_options *options) {
@@ -441,20 +427,20 @@ static void test_zoo_vectors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_names_and_sizes, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_initializers_as_inputs, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_order_is_free, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_outputs_of_any_kind, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_hints_and_warnings, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_bound_inputs, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_functions, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_metadata, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_typed_fields, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_raw_and_empty_tensors, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_external_data, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_external_data_refused, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_real_models_read, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_zoo_vectors, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_names_and_sizes, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_initializers_as_inputs, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_order_is_free, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_outputs_of_any_kind, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_hints_and_warnings, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_bound_inputs, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_functions, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_metadata, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_typed_fields, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_raw_and_empty_tensors, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_external_data, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_external_data_refused, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_real_models_read, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_zoo_vectors, context_create, context_destroy),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,8 @@
 /* ONNX files that are malformed, hostile or beyond what Octet has: each is refused with a message that names the place, in bounded time and
  * memory, without a crash.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "context_checks.h"
+
 #include <dirent.h>
 #include <sys/resource.h>
 
@@ -12,18 +10,6 @@
 #include "onnx_builder.h"
 
 enum { FLOAT = 1, INT64 = 7, STRING = 8, INT4 = 22 };
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) != OCTET_OK;
-}
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
 
 static octet_status read_bytes(const uint8_t *data, size_t size) {
   oct_graph *graph;
@@ -348,16 +334,16 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_floods, setup, teardown), /* first: it looks at the peak of memory */
-      cmocka_unit_test_setup_teardown(test_invalid_graphs, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_attributes, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_unknown_operators, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_unsupported_forms, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_bad_tensors, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_deep_nesting, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_functions_that_explode, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_every_byte, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_floods, context_create, context_destroy), /* first: it looks at the peak of memory */
+      cmocka_unit_test_setup_teardown(test_invalid_graphs, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_attributes, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_unknown_operators, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_unsupported_forms, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_bad_tensors, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_deep_nesting, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_functions_that_explode, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_every_byte, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_out_of_memory, context_create, context_destroy),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

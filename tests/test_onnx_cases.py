@@ -5,34 +5,19 @@ ONNX Runtime without optimizations is the judge of results. Numbers are those of
 Reads OCTET_BINARY.
 SPDX-License-Identifier: MIT
 """
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime as ort
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from cli_checks import TEMP, TensorProto, helper, np, numpy_helper, onnx, ort, start  # noqa: E402
 
-BINARY = os.environ.get("OCTET_BINARY", str(pathlib.Path(__file__).resolve().parent.parent / "build" / "octet"))
-if not os.path.exists(BINARY):
-    print("skipped: OCTET_BINARY names no program")
-    sys.exit(77)
-ort.set_default_logger_severity(3)
-WORK = tempfile.TemporaryDirectory()
-TEMP = pathlib.Path(WORK.name)
 RNG = np.random.default_rng(11)
 
 
 def octet(*arguments):
-    done = subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True)
+    """Everything that the program says; it must succeed."""
+    done = start(*arguments)
     if done.returncode != 0:
         raise AssertionError(f"octet {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr

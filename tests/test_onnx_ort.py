@@ -6,40 +6,14 @@ SPDX-License-Identifier: MIT
 """
 import gzip
 import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime as ort
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from cli_checks import MNIST, SOURCE, TEMP, TensorProto, helper, np, numpy_helper, octet, onnx, ort  # noqa: E402
 
-SOURCE = pathlib.Path(os.environ.get("OCTET_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
-BINARY = os.environ.get("OCTET_BINARY", str(SOURCE / "build" / "octet"))
 DATA = SOURCE.parent / "shared" / "data"
-MNIST = SOURCE / "examples" / "mnist"
-if not os.path.exists(BINARY):
-    print("skipped: OCTET_BINARY names no program")
-    sys.exit(77)
-ort.set_default_logger_severity(3)
-
-WORK = tempfile.TemporaryDirectory()
-TEMP = pathlib.Path(WORK.name)
-
-
-def octet(*arguments):
-    done = subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"octet {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def run_octet(model, feeds, names):

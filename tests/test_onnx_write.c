@@ -1,27 +1,13 @@
 /* ONNX writing: what is written reads back as the same function; quantization parameters become the nodes that the standard has for them.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "context_checks.h"
+
 #include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "formats/onnx.h"
 #include "ref_interpreter.h"
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) != OCTET_OK;
-}
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
 
 #define OK(expression)                                                           \
   do {                                                                           \
@@ -467,18 +453,18 @@ static void test_seeds(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_float, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_same_bytes, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_quantized, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_weight_only, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_half_weights, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_dynamic, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_odd_outputs, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_errors_leave_nothing, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_too_large, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_integer_ports, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_bias_zero_points, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_seeds, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_float, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_same_bytes, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_quantized, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_weight_only, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_half_weights, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_dynamic, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_odd_outputs, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_errors_leave_nothing, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_too_large, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_integer_ports, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_bias_zero_points, context_create, context_destroy),
+      cmocka_unit_test_setup_teardown(test_seeds, context_create, context_destroy),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
  * scripts/make_elementwise_golden.py) and against arithmetic; refusals of shape inference. Their kernels: test_ops_elementwise_lower.c;
  * elementary functions: test_ops_math.c.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,19 +11,6 @@
 
 #include "formats/npy.h"
 #include "ops/op.h"
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
 
 /* ---- running one operator by its reference ---- */
 
@@ -320,5 +302,5 @@ int main(void) {
       cmocka_unit_test(empty_reductions_follow_onnx),    cmocka_unit_test(clip_takes_any_bounds),
       cmocka_unit_test(inference_names_the_broken_rule),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

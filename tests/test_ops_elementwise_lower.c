@@ -3,12 +3,7 @@
  * themselves:
  * test_ops_elementwise.c.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,19 +15,6 @@
 
 #define MAX_INPUTS 3
 #define MAX_ELEMENTS 8192
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
 
 /* How the 8-bit result is defined. */
 typedef enum rule { NOT_8_BIT, REFERENCE, SUM, DIFFERENCE, PRODUCT, IMAGE_MEAN } rule;
@@ -304,7 +286,7 @@ static bool has_step(const oct_session *s, const char *kernel) {
   return false;
 }
 
-static void check(const op_case *c, bool u8, bool channels_last) {
+static void check_case(const op_case *c, bool u8, bool channels_last) {
   static run_state r;
   static float right[MAX_ELEMENTS];
   memset(&r, 0, sizeof r);
@@ -339,8 +321,8 @@ static void check(const op_case *c, bool u8, bool channels_last) {
 static void floats_agree_with_the_reference(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    check(&cases[i], false, false);
-    check(&cases[i], false, true);
+    check_case(&cases[i], false, false);
+    check_case(&cases[i], false, true);
   }
 }
 
@@ -348,12 +330,12 @@ static void eight_bits_follow_the_formula(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     if (cases[i].rule == NOT_8_BIT) continue;
-    check(&cases[i], true, false);
-    check(&cases[i], true, true);
+    check_case(&cases[i], true, false);
+    check_case(&cases[i], true, true);
   }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(floats_agree_with_the_reference), cmocka_unit_test(eight_bits_follow_the_formula)};
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

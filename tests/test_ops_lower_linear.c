@@ -1,12 +1,7 @@
 /* Convolution, gemm and matmul as sessions run them in 8 bits: static, with fused residual, clamp and table, with float output, and dynamic.
  * Expected values come from int64 loops and the formulas of kernels/numerics.h written out here; they must be met exactly.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -76,7 +71,6 @@ typedef struct problem {
 } problem;
 
 static problem P;
-static octet_context *ctx;
 static uint32_t seed;
 
 static int32_t next(int32_t low, int32_t high) {
@@ -384,18 +378,7 @@ static void test_overflow(void **state) {
   oct_graph_destroy(g);
 }
 
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_overflow)};
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

@@ -3,8 +3,6 @@
  * SPDX-License-Identifier: MIT */
 #include "op_golden.h"
 
-static octet_context *ctx;
-
 static void test_golden(void **state) {
   (void)state;
   assert_true(golden_file("movement.txt") > 40);
@@ -308,19 +306,8 @@ static void test_unknown(void **state) {
   oct_graph_destroy(g);
 }
 
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_plans), cmocka_unit_test(test_bad),
                                      cmocka_unit_test(test_gather_range), cmocka_unit_test(test_unknown)};
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

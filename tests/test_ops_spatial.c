@@ -3,8 +3,6 @@
  * SPDX-License-Identifier: MIT */
 #include "op_golden.h"
 
-static octet_context *ctx;
-
 static void test_golden(void **state) {
   (void)state;
   assert_true(golden_file("spatial.txt") > 50);
@@ -233,19 +231,8 @@ static void test_bad(void **state) {
   }
 }
 
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_pools_u8), cmocka_unit_test(test_integer_kernels),
                                      cmocka_unit_test(test_bad)};
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

@@ -1,12 +1,5 @@
 /* Passes: each keeps the results of small graphs, leaves what it must leave, and gives the numbers that arithmetic says.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "pass_helpers.h"
 
 #define HEAD "octet 1\n"
@@ -462,5 +455,5 @@ int main(void) {
       cmocka_unit_test(passes_can_be_turned_off),
       cmocka_unit_test(allocation_failures),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

@@ -1,12 +1,5 @@
 /* The passes about dynamic quantization and gelu, on graphs in text. Against other tools: test_dynamic.py.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "pass_helpers.h"
 
 static const oct_node *find_op(const oct_graph *graph, const char *op) {
@@ -229,5 +222,5 @@ int main(void) {
       cmocka_unit_test(depth_to_space_is_recognized),
       cmocka_unit_test(a_slice_gives_back_what_was_concatenated),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

@@ -1,13 +1,6 @@
 /* Quantization of whole graphs: which layers become integer, what stays float and why, activations, joins, inputs and outputs, modes.
  * Weights and biases are in test_quantize_weights.c, comparison in test_compare.c. "case N": ../shared/cases.md of the project's issues.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "quantize_checks.h"
 
 /* ---- a plain net ---- */

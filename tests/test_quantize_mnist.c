@@ -1,13 +1,6 @@
 /* The main job's accuracy: the MNIST network of examples/mnist in every mode, on all 10,000 test digits, for ten draws of the calibration
  * set. The figures are those that the project promises (float: 9,661 right, as PyTorch and ONNX Runtime have it).
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "formats/dataset.h"
 #include "formats/labels.h"
 #include "formats/model.h"

@@ -1,13 +1,6 @@
 /* Quantized weights and biases: degenerate channels, biases that overflow, sharing, factors, half precision, non-finite numbers.
  * "case N": ../shared/cases.md of the project's issues.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "quantize_checks.h"
 
 static void dispose(oct_graph *g, oct_graph *q, oct_tensor *x, oct_quantize_report *r) {

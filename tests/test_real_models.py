@@ -7,50 +7,31 @@ SPDX-License-Identifier: MIT
 """
 import gzip
 import json
-import os
 import pathlib
 import re
 import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 import zlib
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime as ort
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from cli_checks import MNIST, SANITIZED, SOURCE, TEMP, np, octet, onnx, ort, start  # noqa: E402
 
-SOURCE = pathlib.Path(os.environ.get("OCTET_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
-BINARY = os.environ.get("OCTET_BINARY", str(SOURCE / "build" / "octet"))
-SANITIZED = bool(os.environ.get("OCTET_SANITIZED"))
 SHARED = SOURCE.parent / "shared"
 DATA, PEERS, PHOTOS = SHARED / "data", SHARED / "peers", SHARED / "data" / "data-photos"
 if not DATA.is_dir() or not PEERS.is_dir():
     print("skipped: no models beside the project (../shared)")
     sys.exit(77)
-ort.set_default_logger_severity(3)
-WORK = tempfile.TemporaryDirectory()
-TEMP, KEPT = pathlib.Path(WORK.name), pathlib.Path.cwd()
+KEPT = pathlib.Path.cwd()
 PASSES = sorted(name for file in (SOURCE / "src" / "passes").glob("*.c") for name in re.findall(r"^const oct_pass oct_pass_(\w+) =", file.read_text(), re.M))
 
 
 def fusions():
     """The kinds that --no-fuse knows, from what it says to a wrong one."""
-    done = subprocess.run([BINARY, "run", SOURCE / "examples" / "mnist" / "mnist.oct", "--no-fuse", "?"], capture_output=True, text=True)
+    done = start("run", MNIST / "mnist.oct", "--no-fuse", "?")
     return re.search(r'"\?": (.*), or a pass', done.stderr)[1].split(", ")
-
-
-def octet(*arguments, **more):
-    done = subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, **more)
-    if done.returncode != 0:
-        raise AssertionError(f"octet {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def session(path):
@@ -231,7 +212,7 @@ class Int8(unittest.TestCase):
             want = None
             for isa in ("scalar", "avx2", "avxvnni", "avx512vnni"):
                 for threads in (1, 2):
-                    octet("run", TEMP / "bytes.onnx", "--input", TEMP / "feed.npy", "--output-dir", TEMP / f"bytes-{name}", "--threads", threads, env={**os.environ, "OCTET_ISA": isa})
+                    octet("run", TEMP / "bytes.onnx", "--input", TEMP / "feed.npy", "--output-dir", TEMP / f"bytes-{name}", "--threads", threads, environment={"OCTET_ISA": isa})
                     got = {p.name: p.read_bytes() for p in (TEMP / f"bytes-{name}").glob("*.npy")}
                     want = want or got
                     self.assertEqual(got, want, f"{name}: {isa}, {threads} threads")
@@ -316,7 +297,7 @@ class NodeTests(unittest.TestCase):
         if not (folder / "complete").exists():
             subprocess.run([sys.executable, str(PEERS / "gen_onnx_node_tests.py"), str(folder), f"^test_({self.OPERATORS})(_|$)"], check=True, capture_output=True)
             (folder / "complete").touch()
-        done = subprocess.run([BINARY, "check", folder, "--json"], capture_output=True, text=True)
+        done = start("check", folder, "--json")
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         totals, cases = rows[-1], [row for row in rows[:-1] if not re.match(self.OTHERS, row["case"])]
         print(totals)

@@ -1,12 +1,7 @@
 /* tensor: element types, shapes, half precision, conversion, tensors over files, bundles.
  * SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,19 +9,6 @@
 #include <unistd.h>
 
 #include "tensor/tensor.h"
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
 
 /* ---- types and shapes ---- */
 
@@ -399,7 +381,7 @@ static void failed_add_leaves_the_bundle_as_it_was(void **state) {
   }
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, context_create, context_destroy)
 
 int main(void) {
   const struct CMUnitTest tests[] = {

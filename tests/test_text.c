@@ -1,11 +1,6 @@
 /* The text form: parsing, printing, both together, and messages for what is wrong.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <locale.h>
 #include <math.h>
@@ -13,19 +8,6 @@
 #include <stdlib.h>
 
 #include "ir/text.h"
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
 
 /* ---- helpers ---- */
 
@@ -452,5 +434,5 @@ int main(void) {
       cmocka_unit_test(the_documented_example),
       cmocka_unit_test(the_mnist_network),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

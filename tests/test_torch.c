@@ -6,18 +6,6 @@
 #include "formats/npy.h"
 #include "formats/torch.h"
 
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
-
 static void read_file(const char *path, oct_bundle *out) {
   if (oct_torch_read(ctx, path, out) != OCTET_OK) fail_msg("%s", ctx->message);
 }
@@ -309,5 +297,5 @@ int main(void) {
       cmocka_unit_test(test_seed_float),     cmocka_unit_test(test_seed_quantized), cmocka_unit_test(test_seed_trained_quantized),
       cmocka_unit_test(test_seed_observers), cmocka_unit_test(test_resnet),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

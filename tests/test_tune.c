@@ -89,13 +89,13 @@ static char path[64];
 static int make_folder(void **state) {
   if (!mkdtemp(folder)) return -1;
   snprintf(path, sizeof path, "%s/log.json", folder);
-  return exec_setup(state);
+  return context_create(state);
 }
 
 static int remove_folder(void **state) {
   unlink(path);
   rmdir(folder);
-  return exec_teardown(state);
+  return context_destroy(state);
 }
 
 static void write_file(const char *text) {

@@ -7,36 +7,29 @@ SPDX-License-Identifier: MIT
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 
-try:
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import program_checks  # noqa: E402
+from program_checks import BINARY, SANITIZED, TEMP, np  # noqa: E402
 
-SOURCE = pathlib.Path(os.environ.get("OCTET_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
-BINARY = os.environ.get("OCTET_BINARY", str(SOURCE / "build" / "octet"))
-WORK = tempfile.TemporaryDirectory()
-TEMP = pathlib.Path(WORK.name)
 NET, DEEP = TEMP / "net.oct", TEMP / "deep.oct"
 LAYERS, MANY, CHANNELS = 4, 24, 128
 
 
+def own(environment):
+    """No log but what a test names, and a home of its own."""
+    return {"OCTET_TUNE_LOG": None, "XDG_CACHE_HOME": None, "HOME": str(TEMP / "home"), **environment}
+
+
 def run(*arguments, **environment):
-    own = {k: v for k, v in os.environ.items() if k not in ("OCTET_TUNE_LOG", "XDG_CACHE_HOME")}
-    own["HOME"] = str(TEMP / "home")
-    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=300, env={**own, **environment})
+    return program_checks.start(*arguments, environment=own(environment))
 
 
 def octet(*arguments, **environment):
-    done = run(*arguments, **environment)
-    if done.returncode != 0:
-        raise AssertionError(f"octet {' '.join(map(str, arguments))}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    return program_checks.octet(*arguments, environment=own(environment))
 
 
 def make_net(path, layers):
@@ -168,7 +161,7 @@ class Memory(unittest.TestCase):
             self.assertEqual(outputs("--memory", "small", "--batch", batch), outputs("--memory", "fast", "--batch", batch, "--tune-log", "none"))
 
     def test_small_is_smaller(self):
-        if os.environ.get("OCTET_SANITIZED"):
+        if SANITIZED:
             self.skipTest("a sanitizer's memory is its own")
         fast, small = (json.loads(octet("bench", DEEP, "--seconds", 0.01, "--json", "--tune-log", "none", "--memory", size)) for size in ("fast", "small"))
         self.assertLessEqual(small["weight_bytes"], fast["weight_bytes"])

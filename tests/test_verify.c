@@ -1,29 +1,11 @@
 /* The verifier: sound graphs pass, and each broken rule is named.
  * SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "context_checks.h"
 
 #include <math.h>
 
 #include "ir/text.h"
 #include "ir/verify.h"
-
-static octet_context *ctx;
-
-static int setup(void **state) {
-  (void)state;
-  return oct_context_create(&ctx) == OCTET_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  oct_context_destroy(ctx);
-  return 0;
-}
 
 static const char *const text = "octet 1\ninput x f32[1,2,4,4]\nconst w f32[3,2,1,1] = 0.5\nconst b f32[3] = 1,2,3\nc = conv(x, w, b) "
                                 "strides=2,2\nquant c u8 scale=0.5\n"
@@ -179,5 +161,5 @@ int main(void) {
       cmocka_unit_test(arity),
       cmocka_unit_test(shapes_that_contradict_inference),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, context_create, context_destroy);
 }

@@ -102,22 +102,38 @@ static octet_status read_file(octet_context *ctx, oct_tune_log *log) {
   return status;
 }
 
-octet_status oct_tune_log_open(octet_context *ctx, const char *path, uint32_t isa_mask, oct_tune_log **out) {
-  char *found;
-  *out = NULL;
-  OCT_TRY(find_path(ctx, path, &found));
-  if (!found) return OCTET_OK;
-  oct_tune_log *log = oct_alloc(ctx, 1, sizeof *log);
-  if (!log) {
-    oct_free(found);
-    return OCTET_OUT_OF_MEMORY;
-  }
-  log->path = found;
-  name_section(isa_mask, log->section, sizeof log->section);
-  octet_status status = read_file(ctx, log);
+/* An empty log; takes `path`, which may be NULL for want of memory. */
+static octet_status create(octet_context *ctx, char *path, oct_tune_log **out) {
+  oct_tune_log *log = path ? oct_alloc(ctx, 1, sizeof *log) : NULL;
+  if (log) log->path = path;
+  else oct_free(path);
+  *out = log;
+  return log ? OCTET_OK : OCTET_OUT_OF_MEMORY;
+}
+
+static octet_status finish(octet_status status, oct_tune_log *log, oct_tune_log **out) {
   if (status == OCTET_OK) *out = log;
   else oct_tune_log_close(log);
   return status;
+}
+
+octet_status oct_tune_log_open(octet_context *ctx, const char *path, uint32_t isa_mask, oct_tune_log **out) {
+  char *found;
+  oct_tune_log *log;
+  *out = NULL;
+  OCT_TRY(find_path(ctx, path, &found));
+  if (!found) return OCTET_OK;
+  OCT_TRY(create(ctx, found, &log));
+  name_section(isa_mask, log->section, sizeof log->section);
+  return finish(read_file(ctx, log), log, out);
+}
+
+octet_status oct_tune_log_read_bytes(octet_context *ctx, oct_bytes bytes, const char *path, const char *section, oct_tune_log **out) {
+  oct_tune_log *log;
+  *out = NULL;
+  OCT_TRY(create(ctx, oct_strdup(ctx, path), &log));
+  snprintf(log->section, sizeof log->section, "%s", section);
+  return finish(parse(ctx, log, bytes), log, out);
 }
 
 void oct_tune_log_close(oct_tune_log *log) {

@@ -5,6 +5,7 @@
 #ifndef OCT_EXEC_TUNE_LOG_H
 #define OCT_EXEC_TUNE_LOG_H
 
+#include "base/reader.h"
 #include "kernels/kernels.h"
 
 typedef struct oct_tune_log oct_tune_log;
@@ -12,6 +13,8 @@ typedef struct oct_tune_log oct_tune_log;
 /* `path` NULL: what OCTET_TUNE_LOG names, else octet/tune.json in XDG_CACHE_HOME or in HOME/.cache. "none" (or no such place): *out is NULL.
  * A file that is absent is an empty log; one that is damaged or something else is left alone, with a warning. */
 octet_status oct_tune_log_open(octet_context *ctx, const char *path, uint32_t isa_mask, oct_tune_log **out);
+/* The same from bytes; `path` is what messages name and where it is saved, `section` the processor's part (as in tune_log.c). */
+octet_status oct_tune_log_read_bytes(octet_context *ctx, oct_bytes bytes, const char *path, const char *section, oct_tune_log **out);
 void oct_tune_log_close(oct_tune_log *log); /* NULL is fine */
 /* Writes the whole file, with the folders it lies in where those are missing; OCTET_UNSUPPORTED when a file of another kind is in its place. */
 octet_status oct_tune_log_save(octet_context *ctx, const oct_tune_log *log);
