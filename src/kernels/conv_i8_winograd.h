@@ -45,6 +45,8 @@ typedef struct oct_winograd_product {
   bool add; /* to what is in m */
 } oct_winograd_product;
 
+typedef struct oct_winograd_list oct_winograd_list;
+
 /* v: one tile's place; `position` and `chunk` are distances there. */
 typedef void (*oct_winograd_input_fn)(const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v, ptrdiff_t position,
                                       ptrdiff_t chunk);
@@ -52,6 +54,10 @@ typedef void (*oct_winograd_product_fn)(const oct_winograd_product *p);
 /* acc[pixel][widest] = y + bias, from m[position][widest] with `position` elements between. `bias` is to be added at position (1, 1), which
  * takes part in all pixels alike. */
 typedef void (*oct_winograd_output_fn)(const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias, int32_t *acc);
+/* All tiles of a panel of the widest kind at once, outputs being bytes in profile onnx without a table: the usual case, without detours.
+ * `bias`: for tiles of 4x4, of 4 and 3, of 3x3. */
+typedef void (*oct_winograd_bytes_fn)(const oct_conv_i8_args *args, const oct_winograd_list *list, int64_t channel, const int32_t *m,
+                                      ptrdiff_t position, const int32_t (*bias)[OCT_DIRECT_WIDTH]);
 
 /* Transforms weights for the positions of row i: u[6][steps][panel width][2] from w[steps][9][panel width][2], without F;
  * `size` elements between the six. */
@@ -65,6 +71,7 @@ typedef struct oct_winograd_isa {
   oct_winograd_expand_fn expand;                                    /* NULL: weights are packed transformed */
   oct_winograd_input_fn input[2][2];                                /* [height - 3][width - 3] of the tile */
   oct_winograd_output_fn output[2][2];
+  oct_winograd_bytes_fn bytes; /* or NULL */
   oct_direct_epilogue_fn epilogue;
 } oct_winograd_isa;
 
@@ -85,10 +92,10 @@ typedef struct oct_winograd_tile {
 } oct_winograd_tile;
 
 /* In the order 4x3, 4x4, 3x4, 3x3, so that the tiles which have a position always follow one another. */
-typedef struct oct_winograd_list {
+struct oct_winograd_list {
   int count, wide, short_, narrow; /* first tile of width 4, of height 3, of neither 4 */
   oct_winograd_tile tiles[OCT_WINOGRAD_BLOCK];
-} oct_winograd_list;
+};
 
 typedef struct oct_winograd_plan {
   int64_t fours_down, down, fours_across, across; /* tiles of an image */

@@ -20,6 +20,60 @@ DEFINE_PRODUCT(3, 7)
 DEFINE_PRODUCT(3, 8)
 DEFINE_PRODUCTS_6(4)
 
+/* ---- Bytes: oct_winograd_bytes_fn ---- */
+
+#define DEFINE_OUTPUT_64(h, w)                                                                                         \
+  static void output_64_##h##w(const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias, int32_t *acc) { \
+    output(h, w, 0, m, position, vectors, bias, acc);                                                                  \
+  }
+DEFINE_OUTPUT_64(3, 3)
+DEFINE_OUTPUT_64(3, 4)
+DEFINE_OUTPUT_64(4, 3)
+DEFINE_OUTPUT_64(4, 4)
+
+/* The bytes of one tile from 64 times its sums. */
+INLINE void tile_bytes(const oct_conv_i8_args *a, const oct_winograd_tile *t, int64_t channel, const int32_t *acc, const __m512 *multiplier,
+                       const oct_quantize512 *q, const bool residual, const oct_finish512 finish) {
+  const __m512 m0 = multiplier[0], m1 = multiplier[1], m2 = multiplier[2], m3 = multiplier[3];
+  for (int y = 0; y < t->height; y++) {
+    char *out = (char *)oct_view_at(&a->out, 1, t->n, t->y + y, t->x) + channel;
+    const char *r = residual ? (const char *)oct_view_at(&a->residual, 1, t->n, t->y + y, t->x) + channel : NULL;
+    for (int x = 0; x < t->width; x++, acc += WIDTH, out += a->out.pixel) {
+#define BYTES_OF(i) oct_quantize_ps512(_mm512_load_si512(acc + 16 * (i)), m##i, residual ? r + 16 * (i) : NULL, q, finish)
+      _mm512_storeu_si512(out, oct_pack_vectors512(BYTES_OF(0), BYTES_OF(1), BYTES_OF(2), BYTES_OF(3), q, finish));
+#undef BYTES_OF
+      if (residual) r += a->residual.pixel;
+    }
+  }
+}
+
+INLINE void tiles_bytes(const oct_conv_i8_args *a, const oct_winograd_list *list, int64_t channel, const int32_t *m, ptrdiff_t position,
+                        const int32_t (*bias)[OCT_DIRECT_WIDTH], const bool residual, const oct_finish512 finish) {
+  static const oct_winograd_output_fn outputs[2][2] = {{output_64_33, output_64_34}, {output_64_43, output_64_44}};
+  const oct_quantize512 q = oct_quantize512_of(&a->epilogue);
+  int32_t acc[OCT_WINOGRAD_PIXELS * WIDTH] __attribute__((aligned(64)));
+  __m512 multiplier[4];
+  for (int i = 0; i < 4; i++)
+    multiplier[i] = _mm512_mul_ps(_mm512_loadu_ps(a->epilogue.multiplier + channel + 16 * i), _mm512_set1_ps(1.0f / 64));
+  for (int i = 0; i < list->count; i++, m += WIDTH) {
+    const oct_winograd_tile *t = &list->tiles[i];
+    outputs[t->height - 3][t->width - 3](m, position, 4, bias[t->height + t->width - 6], acc);
+    tile_bytes(a, t, channel, acc, multiplier, &q, residual, finish);
+  }
+}
+
+static void bytes(const oct_conv_i8_args *a, const oct_winograd_list *list, int64_t channel, const int32_t *m, ptrdiff_t position,
+                  const int32_t (*bias)[OCT_DIRECT_WIDTH]) {
+  const bool residual = a->residual.data != NULL;
+  const oct_finish512 finish = oct_finish512_of(&a->epilogue, oct_largest512(a->epilogue.multiplier + channel, WIDTH), residual);
+  if (finish == OCT_FINISH_PLAIN && residual) tiles_bytes(a, list, channel, m, position, bias, true, OCT_FINISH_PLAIN);
+  else if (finish == OCT_FINISH_PLAIN) tiles_bytes(a, list, channel, m, position, bias, false, OCT_FINISH_PLAIN);
+  else if (finish == OCT_FINISH_SATURATE && residual) tiles_bytes(a, list, channel, m, position, bias, true, OCT_FINISH_SATURATE);
+  else if (finish == OCT_FINISH_SATURATE) tiles_bytes(a, list, channel, m, position, bias, false, OCT_FINISH_SATURATE);
+  else if (residual) tiles_bytes(a, list, channel, m, position, bias, true, OCT_FINISH_CLAMP);
+  else tiles_bytes(a, list, channel, m, position, bias, false, OCT_FINISH_CLAMP);
+}
+
 static const int rows[] = {10, 10, 8, 6};
 static const oct_winograd_product_fn products[][OCT_WINOGRAD_ROWS + 1] = {
     {PRODUCTS_6(1), product_1_7, product_1_8, product_1_9, product_1_10},
@@ -35,6 +89,7 @@ static const oct_winograd_isa isa = {
     .products = products,
     .input = INPUTS,
     .output = OUTPUTS,
+    .bytes = bytes,
     .epilogue = oct_epilogue_i8_avx512,
 };
 

@@ -63,27 +63,33 @@ typedef struct oct_winograd_pass {
   ptrdiff_t size; /* elements of u between positions */
 } oct_winograd_pass;
 
-/* Tiles are taken in groups of equal sizes, as far as possible. */
-static inline void oct_winograd_products(const oct_winograd_isa *isa, const oct_winograd_plan *p, const oct_winograd_list *list,
+/* The tiles that have a position, in groups of equal sizes, as far as possible. */
+typedef struct oct_winograd_groups {
+  int count;
+  int8_t first[OCT_WINOGRAD_BLOCK + 1];
+} oct_winograd_groups;
+
+static inline oct_winograd_groups oct_winograd_groups_of(int first, int last, int most) {
+  oct_winograd_groups g = {.count = (last - first + most - 1) / most};
+  for (int i = 0; i <= g.count; i++) g.first[i] = (int8_t)(g.count ? first + (last - first) * i / g.count : first);
+  return g;
+}
+
+static inline void oct_winograd_products(const oct_winograd_isa *isa, const oct_winograd_plan *p, const oct_winograd_groups groups[2][2],
                                          const oct_winograd_pass *pass, const int16_t *v, int32_t *m, oct_winograd_fetch *fetch) {
-  int width = pass->width, kind = width / isa->quantum - 1, most = isa->rows[kind];
-  const int16_t *u = pass->u;
+  const int width = pass->width;
+  const oct_winograd_product_fn *products = isa->products[width / isa->quantum - 1];
+  oct_winograd_product product = {.chunk = p->chunk, .steps = pass->steps, .u = pass->u, .add = pass->from > 0};
   v += pass->from * 2 / isa->lanes * p->chunk;
-  for (int position = pass->begin; position < pass->end; position++, u += pass->size) {
-    int first = position % 6 == 4 ? list->wide : 0;
-    int last = position / 6 == 4 ? list->short_ : position % 6 == 4 ? list->narrow : list->count;
-    int groups = (last - first + most - 1) / most;
-    for (int g = 0; g < groups; g++) {
-      int from = first + (last - first) * g / groups, to = first + (last - first) * (g + 1) / groups;
-      oct_winograd_product product = {.v = v + position * p->input_position + from * isa->lanes,
-                                      .chunk = p->chunk,
-                                      .steps = pass->steps,
-                                      .u = u,
-                                      .m = m + position * p->result_position + from * isa->widest,
-                                      .next = fetch->next,
-                                      .ahead = fetch->pace * (to - from) / 256,
-                                      .add = pass->from > 0};
-      isa->products[kind][to - from](&product);
+  for (int position = pass->begin; position < pass->end; position++, product.u += pass->size) {
+    const oct_winograd_groups *g = &groups[position / 6 == 4][position % 6 == 4];
+    for (int i = 0; i < g->count; i++) {
+      const int from = g->first[i], tiles = g->first[i + 1] - from;
+      product.v = v + position * p->input_position + from * isa->lanes;
+      product.m = m + position * p->result_position + from * isa->widest;
+      product.next = fetch->next;
+      product.ahead = fetch->pace * tiles / 256;
+      products[tiles](&product);
       oct_winograd_fetch_advance(fetch, product.ahead * product.steps);
     }
   }
@@ -94,13 +100,17 @@ static inline void oct_winograd_panel(const oct_conv_i8_args *a, const oct_winog
                                       const oct_winograd_list *list, int64_t first, int width, const int16_t *v, int16_t *scratch,
                                       int32_t *m, oct_winograd_fetch *fetch) {
   oct_winograd_pass pass = {.width = width, .size = p->steps * 2 * width};
+  const int most = isa->rows[width / isa->quantum - 1];
+  const oct_winograd_groups groups[2][2] = {
+      {oct_winograd_groups_of(0, list->count, most), oct_winograd_groups_of(list->wide, list->narrow, most)},
+      {oct_winograd_groups_of(0, list->short_, most), oct_winograd_groups_of(list->wide, list->short_, most)}};
   if (!isa->expand) {
     pass.u = (const int16_t *)a->packed + OCT_WINOGRAD_POSITIONS * p->steps * 2 * first;
     for (; pass.begin < OCT_WINOGRAD_POSITIONS; pass.begin++) {
       pass.end = pass.begin + 1;
       for (pass.from = 0; pass.from < p->steps; pass.from += pass.steps, pass.u += pass.steps * 2 * width) {
         pass.steps = oct_min_i64(OCT_WINOGRAD_NEAR, p->steps - pass.from);
-        oct_winograd_products(isa, p, list, &pass, v, m, fetch);
+        oct_winograd_products(isa, p, groups, &pass, v, m, fetch);
       }
     }
     return;
@@ -113,7 +123,7 @@ static inline void oct_winograd_panel(const oct_conv_i8_args *a, const oct_winog
     for (pass.from = 0; pass.from < p->steps; pass.from += OCT_WINOGRAD_STRETCH) {
       pass.steps = oct_min_i64(OCT_WINOGRAD_STRETCH, p->steps - pass.from);
       isa->expand(i, w + pass.from * 18 * width, pass.steps, width / isa->quantum, scratch, pass.size);
-      oct_winograd_products(isa, p, list, &pass, v, m, fetch);
+      oct_winograd_products(isa, p, groups, &pass, v, m, fetch);
     }
   }
 }
@@ -135,6 +145,13 @@ static inline void oct_winograd_rows(const oct_conv_i8_args *a, const oct_winogr
   }
 }
 
+/* A shift by 6 bits may go into the multipliers: none becomes so small that it would be rounded. */
+static inline bool oct_winograd_gives_bytes(const oct_epilogue_i8 *e, int64_t channel, int count) {
+  bool plain = e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX && !e->table;
+  for (int i = 0; plain && i < count; i++) plain = fabsf(e->multiplier[channel + i]) > 1e-30f;
+  return plain;
+}
+
 static inline void oct_winograd_outputs(const oct_conv_i8_args *a, const oct_winograd_isa *isa, const oct_winograd_plan *p,
                                         const oct_winograd_list *list, int64_t channel, int width, const int32_t *m) {
   const oct_epilogue_i8 *e = &a->epilogue;
@@ -145,6 +162,10 @@ static inline void oct_winograd_outputs(const oct_conv_i8_args *a, const oct_win
   for (int i = 0; i < width; i++) {
     uint32_t b = e->bias && i < count ? (uint32_t)e->bias[channel + i] * unit : 0;
     bias[0][i] = (int32_t)b, bias[1][i] = (int32_t)(b * 3), bias[2][i] = (int32_t)(b * 9);
+  }
+  if (isa->bytes && count == isa->widest && oct_winograd_gives_bytes(e, channel, count)) {
+    isa->bytes(a, list, channel, m, p->result_position, (const int32_t(*)[OCT_DIRECT_WIDTH])bias);
+    return;
   }
   /* An epilogue counts pixels on from its first: only where all of an image have one scale may it take more than one row. */
   bool by_row = e->row_scale && e->rows_per_scale % (a->shape.out_h * a->shape.out_w) != 0;

@@ -182,21 +182,24 @@ INLINE six output_column(const int height, const int32_t *m, ptrdiff_t position,
   return output_4(c);
 }
 
-/* 576 (y + bias) becomes y + bias. */
-INLINE void output_store(int32_t *acc, V x) { V_STORE(acc, V_SHIFT_RIGHT32(V_MUL32(x, V_SET1(OCT_WINOGRAD_NINTH)), 6)); }
-
-INLINE void output_row(const int width, six m, int32_t *acc) {
-  const six r = width == 4 ? output_4(m) : output_3(m);
-  output_store(acc, r.p0);
-  output_store(acc + WIDTH, r.p1);
-  output_store(acc + 2 * WIDTH, r.p2);
-  if (width == 4) output_store(acc + 3 * WIDTH, r.p3);
+/* 576 (y + bias) becomes 64 (y + bias), shifted by `shift` bits. */
+INLINE void output_store(const int shift, int32_t *acc, V x) {
+  const V y = V_MUL32(x, V_SET1(OCT_WINOGRAD_NINTH));
+  V_STORE(acc, shift ? V_SHIFT_RIGHT32(y, shift) : y);
 }
 
-#define OUTPUT_ROW(i) output_row(width, (six){c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i}, acc + i * width * WIDTH);
+INLINE void output_row(const int width, const int shift, six m, int32_t *acc) {
+  const six r = width == 4 ? output_4(m) : output_3(m);
+  output_store(shift, acc, r.p0);
+  output_store(shift, acc + WIDTH, r.p1);
+  output_store(shift, acc + 2 * WIDTH, r.p2);
+  if (width == 4) output_store(shift, acc + 3 * WIDTH, r.p3);
+}
 
-INLINE void output(const int height, const int width, const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias,
-                   int32_t *acc) {
+#define OUTPUT_ROW(i) output_row(width, shift, (six){c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i}, acc + i * width * WIDTH);
+
+INLINE void output(const int height, const int width, const int shift, const int32_t *m, ptrdiff_t position, int vectors,
+                   const int32_t *bias, int32_t *acc) {
   const V none = V_ZERO();
   for (; vectors > 0; vectors--, m += LANES / 2, bias += LANES / 2, acc += LANES / 2) {
     const six c0 = output_column(height, m, position, none), c1 = output_column(height, m + position, position, V_LOAD(bias));
@@ -250,7 +253,7 @@ static void expand(int i, const int8_t *w, int64_t steps, int vectors, int16_t *
     input(h, w, in, row, pixel, chunks, v, position, chunk);                                                                  \
   }                                                                                                                           \
   static void output_##h##w(const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias, int32_t *acc) {           \
-    output(h, w, m, position, vectors, bias, acc);                                                                            \
+    output(h, w, 6, m, position, vectors, bias, acc);                                                                         \
   }
 
 DEFINE_TRANSFORMS(3, 3)
