@@ -13,9 +13,7 @@
 static char folder[256], path[512];
 
 static int setup(void **state) {
-  const char *tmp = getenv("TMPDIR");
-  snprintf(folder, sizeof folder, "%s/octet-dataset-XXXXXX", tmp && strlen(tmp) < 200 ? tmp : "/tmp");
-  if (!mkdtemp(folder)) return -1;
+  if (!folder_create(folder)) return -1;
   return context_create(state);
 }
 static int teardown(void **state) {

@@ -13,11 +13,14 @@ typedef struct float_case {
 #define CONV1(name, from, channels_in, channels) \
   "const " name ".w f32[" channels "," channels_in ",1,1] = rnd\n" name " = conv(" from ", " name ".w)\n"
 
+/* clang-format off */
 static const float_case cases[] = {
     {"convolution, bias, relu", "input x f32[N,3,7,6]\n" CONV3("c", "x", "3", "5") "y = relu(c)\noutput y\n"},
     {"convolution, clip",
-     "input x f32[N,3,7,6]\nconst low f32[] = 0\nconst high f32[] = 1.5\n" CONV3("c", "x", "3", "5") "y = clip(c, low, high)\noutput y\n"},
-    {"clip with one bound", "input x f32[N,3,7,6]\nconst high f32[] = 0.5\n" CONV3("c", "x", "3", "5") "y = clip(c, _, high)\noutput y\n"},
+     "input x f32[N,3,7,6]\nconst low f32[] = 0\nconst high f32[] = 1.5\n" CONV3("c", "x", "3", "5") "y = clip(c, low, high)\n"
+     "output y\n"},
+    {"clip with one bound",
+     "input x f32[N,3,7,6]\nconst high f32[] = 0.5\n" CONV3("c", "x", "3", "5") "y = clip(c, _, high)\noutput y\n"},
     {"two clamps",
      "input x f32[N,3,7,6]\nconst high f32[] = 0.25\n" CONV3("c", "x", "3", "5") "r = relu(c)\ny = clip(r, _, high)\noutput y\n"},
     {"residual of the input", "input x f32[N,4,7,6]\n" CONV3("c", "x", "4", "4") "s = add(c, x)\ny = relu(s)\noutput y\n"},
@@ -27,8 +30,9 @@ static const float_case cases[] = {
     {"a convolution added to itself", "input x f32[N,4,7,6]\n" CONV3("a", "x", "4", "6") "y = add(a, a)\noutput y\n"},
     {"an add that broadcasts is no residual",
      "input x f32[N,4,7,6]\ninput z f32[4,1,1]\n" CONV3("a", "x", "4", "4") "y = add(a, z)\noutput y\n"},
-    {"the sum is used twice", "input x f32[N,4,7,6]\n" CONV3("a", "x", "4", "4") "s = add(a, x)\nr = relu(s)\n" CONV3(
-                                  "b", "r", "4", "4") "t = add(b, s)\nu = relu(t)\noutput u\noutput s\n"},
+    {"the sum is used twice",
+     "input x f32[N,4,7,6]\n" CONV3("a", "x", "4", "4") "s = add(a, x)\nr = relu(s)\n" CONV3("b", "r", "4", "4") "t = add(b, s)\n"
+     "u = relu(t)\noutput u\noutput s\n"},
     {"the convolution is used beside its relu",
      "input x f32[N,4,7,6]\n" CONV3("a", "x", "4", "4") "r = relu(a)\ny = mul(r, a)\noutput y\n"},
     {"the convolution is an output too", "input x f32[N,4,7,6]\n" CONV3("a", "x", "4", "4") "r = relu(a)\noutput r\noutput a\n"},
@@ -36,10 +40,9 @@ static const float_case cases[] = {
     {"two residuals",
      "input x f32[N,4,7,6]\ninput z f32[N,4,7,6]\n" CONV3("a", "x", "4", "4") "s = add(a, x)\nt = add(s, z)\ny = relu(t)\noutput y\n"},
     {"three residual blocks",
-     "input x f32[N,8,9,9]\n" CONV3("a", "x", "8", "8") "ar = relu(a)\n" CONV3("b", "ar", "8", "8") "s1 = add(b, x)\nr1 = relu(s1)\n" CONV3(
-         "c", "r1", "8", "8") "cr = relu(c)\n" CONV3("d", "cr", "8",
-                                                     "8") "s2 = add(d, r1)\nr2 = relu(s2)\n" CONV3("e", "r2", "8",
-                                                                                                   "8") "s3 = add(r2, e)\noutput s3\n"},
+     "input x f32[N,8,9,9]\n" CONV3("a", "x", "8", "8") "ar = relu(a)\n" CONV3("b", "ar", "8", "8") "s1 = add(b, x)\n"
+     "r1 = relu(s1)\n" CONV3("c", "r1", "8", "8") "cr = relu(c)\n" CONV3("d", "cr", "8", "8") "s2 = add(d, r1)\nr2 = relu(s2)\n"
+     CONV3("e", "r2", "8", "8") "s3 = add(r2, e)\noutput s3\n"},
     {"gemm, residual, relu",
      "input x f32[N,24]\nconst w f32[24,24] = rnd\nconst b f32[24] = rnd\ng = gemm(x, w, b)\ns = add(g, x)\ny = relu(s)\noutput y\n"},
     {"matmul of constants and of activations",
@@ -47,61 +50,66 @@ static const float_case cases[] = {
     {"a bias that is an add",
      "input x f32[N,3,7,6]\nconst k f32[5,1,1] = rnd\n" CONV1("c", "x", "3", "5") "s = add(k, c)\ny = relu(s)\noutput y\n"},
     {"a bias of one number", "input x f32[N,3,7,6]\nconst k f32[] = 0.3\n" CONV1("c", "x", "3", "5") "y = add(c, k)\noutput y\n"},
-    {"two such, and a residual", "input x f32[N,3,7,6]\nconst k f32[1,3,1,1] = rnd\n" CONV1(
-                                     "c", "x", "3", "3") "s = add(c, k)\nt = add(s, k)\nu = add(t, x)\ny = relu(u)\noutput y\n"},
-    {"an add per column is no bias", "input x f32[N,3,7,5]\nconst k f32[5] = rnd\n" CONV1("c", "x", "3", "5") "y = add(c, k)\noutput y\n"},
+    {"two such, and a residual",
+     "input x f32[N,3,7,6]\nconst k f32[1,3,1,1] = rnd\n" CONV1("c", "x", "3", "3") "s = add(c, k)\nt = add(s, k)\nu = add(t, x)\n"
+     "y = relu(u)\noutput y\n"},
+    {"an add per column is no bias",
+     "input x f32[N,3,7,5]\nconst k f32[5] = rnd\n" CONV1("c", "x", "3", "5") "y = add(c, k)\noutput y\n"},
     {"an add that widens is no bias",
      "input x f32[1,3,7,5]\nconst k f32[2,5,1,1] = rnd\n" CONV1("c", "x", "3", "5") "y = add(c, k)\noutput y\n"},
     {"matmul with bias and relu",
      "input x f32[N,2,4]\nconst w f32[4,9] = rnd\nconst k f32[9] = rnd\nm = matmul(x, w)\ns = add(m, k)\ny = relu(s)\noutput y\n"},
     {"batch normalization between",
-     "input x f32[N,4,7,6]\nconst g f32[6] = rnd\nconst o f32[6] = rnd\nconst m f32[6] = rnd\nconst v f32[6] = 0.5\n" CONV3(
-         "a", "x", "4", "6") "n = batch_normalization(a, g, o, m, v)\ny = relu(n)\noutput y\n"},
+     "input x f32[N,4,7,6]\nconst g f32[6] = rnd\nconst o f32[6] = rnd\nconst m f32[6] = rnd\nconst v f32[6] = 0.5\n"
+     CONV3("a", "x", "4", "6") "n = batch_normalization(a, g, o, m, v)\ny = relu(n)\noutput y\n"},
 };
+/* clang-format on */
 
 static void float_graphs_agree_with_the_references(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) exec_agrees(cases[i].title, cases[i].text, 0);
 }
 
+/* clang-format off */
 static const float_case layouts[] = {
     {"consumers with different paddings",
-     "input x f32[N,3,9,8]\nconst k5 f32[4,5,5,5] = rnd\nconst k3 f32[4,5,3,3] = rnd\nconst k2 f32[4,5,2,2] = rnd\n" CONV3(
-         "a", "x", "3", "5") "r = relu(a)\np = conv(r, k5) pads=2,2,2,2\nq = conv(r, k3) pads=0,1,2,0\ns = conv(r, k2) strides=2,2\nm = "
-                             "max_pool(r) kernel_shape=3,3 pads=1,1,1,1\n"
-                             "v = average_pool(r) kernel_shape=2,2 pads=0,0,1,1 count_include_pad=1\noutput p\noutput q\noutput s\noutput "
-                             "m\noutput v\noutput r\n"},
+     "input x f32[N,3,9,8]\nconst k5 f32[4,5,5,5] = rnd\nconst k3 f32[4,5,3,3] = rnd\nconst k2 f32[4,5,2,2] = rnd\n"
+     CONV3("a", "x", "3", "5") "r = relu(a)\np = conv(r, k5) pads=2,2,2,2\nq = conv(r, k3) pads=0,1,2,0\n"
+     "s = conv(r, k2) strides=2,2\nm = max_pool(r) kernel_shape=3,3 pads=1,1,1,1\n"
+     "v = average_pool(r) kernel_shape=2,2 pads=0,0,1,1 count_include_pad=1\noutput p\noutput q\noutput s\noutput m\noutput v\n"
+     "output r\n"},
     {"paddings of an input",
-     "input x f32[N,3,9,8]\nconst k5 f32[4,3,5,5] = rnd\n" CONV3(
-         "a", "x", "3",
-         "5") "b = conv(x, k5) pads=2,2,2,2 strides=2,2\ny = max_pool(x) kernel_shape=2,2 pads=1,0,0,1\noutput a\noutput b\noutput y\n"},
-    {"max pooling must not see padding", "input x f32[N,3,5,5]\nconst low f32[] = -3\n" CONV3(
-                                             "a", "x", "3", "4") "s = sub(a, b10)\ny = max_pool(s) kernel_shape=3,3 pads=1,1,1,1 "
-                                                                 "strides=2,2\nz = conv(s, zw) pads=1,1,1,1\noutput y\noutput z\n"},
+     "input x f32[N,3,9,8]\nconst k5 f32[4,3,5,5] = rnd\n" CONV3("a", "x", "3", "5") "b = conv(x, k5) pads=2,2,2,2 strides=2,2\n"
+     "y = max_pool(x) kernel_shape=2,2 pads=1,0,0,1\noutput a\noutput b\noutput y\n"},
+    {"max pooling must not see padding",
+     "input x f32[N,3,5,5]\nconst low f32[] = -3\n" CONV3("a", "x", "3", "4") "s = sub(a, b10)\n"
+     "y = max_pool(s) kernel_shape=3,3 pads=1,1,1,1 strides=2,2\nz = conv(s, zw) pads=1,1,1,1\noutput y\noutput z\n"},
     {"elementwise chain between convolutions",
-     "input x f32[N,3,6,5]\n" CONV3("a", "x", "3", "4") "t = sigmoid(a)\nu = mul(t, a)\nv = tanh(u)\nw = add(v, t)\n" CONV3(
-         "b", "w", "4", "3") "output b\n"},
+     "input x f32[N,3,6,5]\n" CONV3("a", "x", "3", "4") "t = sigmoid(a)\nu = mul(t, a)\nv = tanh(u)\nw = add(v, t)\n"
+     CONV3("b", "w", "4", "3") "output b\n"},
     {"concat, slice, pad",
-     "input x f32[N,3,6,5]\nconst from i64[1] = 1\nconst to i64[1] = 6\nconst axis i64[1] = 1\nconst pads i64[8] = 0,0,1,2,0,1,0,1\n" CONV3(
-         "a", "x", "3", "4")
-         CONV1("b", "x", "3", "3") "c = concat(a, b) axis=1\ns = slice(c, from, to, axis)\np = pad(s, pads)\n" CONV3(
-             "d", "p", "6", "2") "output d\noutput s\n"},
-    {"concat with a plain part", "input x f32[N,3,6,5]\ninput z f32[N,2,6,5]\n" CONV3(
-                                     "a", "x", "3", "4") "c = concat(a, z, x) axis=1\n" CONV3("d", "c", "9", "2") "output d\noutput c\n"},
-    {"concat over height", "input x f32[N,3,6,5]\n" CONV3("a", "x", "3", "4")
-                               CONV3("b", "x", "3", "4") "c = concat(a, b) axis=2\ny = average_pool(c) kernel_shape=2,2\noutput y\n"},
+     "input x f32[N,3,6,5]\nconst from i64[1] = 1\nconst to i64[1] = 6\nconst axis i64[1] = 1\n"
+     "const pads i64[8] = 0,0,1,2,0,1,0,1\n" CONV3("a", "x", "3", "4") CONV1("b", "x", "3", "3") "c = concat(a, b) axis=1\n"
+     "s = slice(c, from, to, axis)\np = pad(s, pads)\n" CONV3("d", "p", "6", "2") "output d\noutput s\n"},
+    {"concat with a plain part",
+     "input x f32[N,3,6,5]\ninput z f32[N,2,6,5]\n" CONV3("a", "x", "3", "4") "c = concat(a, z, x) axis=1\n"
+     CONV3("d", "c", "9", "2") "output d\noutput c\n"},
+    {"concat over height",
+     "input x f32[N,3,6,5]\n" CONV3("a", "x", "3", "4") CONV3("b", "x", "3", "4") "c = concat(a, b) axis=2\n"
+     "y = average_pool(c) kernel_shape=2,2\noutput y\n"},
     {"transposes around a convolution",
      "input x f32[N,6,5,3]\nt = transpose(x) perm=0,3,1,2\n" CONV3("a", "t", "3", "4") "y = transpose(a) perm=0,2,3,1\noutput y\n"},
     {"flatten of channels-last",
      "input x f32[N,3,6,5]\nconst w f32[120,7] = rnd\n" CONV3("a", "x", "3", "4") "f = flatten(a)\ny = gemm(f, w)\noutput y\noutput f\n"},
-    {"reduction over channels", "input x f32[N,3,6,5]\nconst axes i64[1] = 1\n" CONV3(
-                                    "a", "x", "3", "4") "m = reduce_mean(a, axes) keepdims=1\ny = mul(a, m)\noutput y\n"},
+    {"reduction over channels",
+     "input x f32[N,3,6,5]\nconst axes i64[1] = 1\n" CONV3("a", "x", "3", "4") "m = reduce_mean(a, axes) keepdims=1\n"
+     "y = mul(a, m)\noutput y\n"},
     {"broadcast against channels-last",
-     "input x f32[N,3,6,5]\nconst per_channel f32[4,1,1] = rnd\nconst per_column f32[5] = rnd\n" CONV3(
-         "a", "x", "3", "4") "u = mul(a, per_channel)\nv = add(u, per_column)\n" CONV3("b", "v", "4", "2") "output b\n"},
+     "input x f32[N,3,6,5]\nconst per_channel f32[4,1,1] = rnd\nconst per_column f32[5] = rnd\n" CONV3("a", "x", "3", "4")
+     "u = mul(a, per_channel)\nv = add(u, per_column)\n" CONV3("b", "v", "4", "2") "output b\n"},
     {"squeeze and excitation",
-     "input x f32[N,4,6,5]\n" CONV3("a", "x", "4", "8") "g = global_average_pool(a)\n" CONV1("d", "g", "8", "2") "r = relu(d)\n" CONV1(
-         "e", "r", "2", "8") "h = sigmoid(e)\ny = mul(a, h)\noutput y\n"},
+     "input x f32[N,4,6,5]\n" CONV3("a", "x", "4", "8") "g = global_average_pool(a)\n" CONV1("d", "g", "8", "2") "r = relu(d)\n"
+     CONV1("e", "r", "2", "8") "h = sigmoid(e)\ny = mul(a, h)\noutput y\n"},
     {"depthwise and grouped", "input x f32[N,6,8,7]\nconst d f32[6,1,3,3] = rnd\nconst g f32[9,2,3,3] = rnd\na = conv(x, d) group=6 "
                               "pads=1,1,1,1\nr = relu(a)\ny = conv(r, g) group=3 strides=2,2 dilations=2,2 pads=2,2,2,2\noutput y\n"},
     {"one channel, one pixel",
@@ -116,6 +124,7 @@ static const float_case layouts[] = {
     {"an in-place step must not spoil what is read later",
      "input x f32[N,40]\na = sigmoid(x)\nb = tanh(a)\nc = exp(a)\nd = add(b, c)\ne = relu(d)\nf = add(e, a)\noutput f\noutput b\n"},
 };
+/* clang-format on */
 
 static void layouts_do_not_show(void **state) {
   (void)state;
@@ -127,6 +136,7 @@ static void layouts_do_not_show(void **state) {
   }
 }
 
+/* clang-format off */
 static const float_case aliases[] = {
     {"an output that is an input", "input x f32[N,4]\ny = relu(x)\noutput x\noutput y\n"},
     {"an input that nothing else uses", "input x f32[N,4]\ninput z f32[N,2]\ny = relu(x)\noutput y\noutput z\n"},
@@ -148,6 +158,7 @@ static const float_case aliases[] = {
                               "add(w, i)\nf = cast(a) to=f32\ny = mul(f, x)\noutput y\noutput b\noutput a\n"},
     {"split into views", "input x f32[N,6]\na = relu(x)\np, q, r = split(a) axis=1 num_outputs=3\ny = add(p, r)\noutput y\noutput q\n"},
 };
+/* clang-format on */
 
 static void aliases_keep_their_content(void **state) {
   (void)state;
@@ -158,17 +169,18 @@ static void aliases_keep_their_content(void **state) {
   }
 }
 
+/* clang-format off */
 static const float_case empty[] = {
     {"no images",
-     "input x f32[0,3,6,5]\n" CONV3(
-         "a", "x", "3",
-         "4") "r = relu(a)\np = max_pool(r) kernel_shape=2,2\ng = global_average_pool(p)\nf = flatten(g)\noutput f\noutput r\n"},
+     "input x f32[0,3,6,5]\n" CONV3("a", "x", "3", "4") "r = relu(a)\np = max_pool(r) kernel_shape=2,2\n"
+     "g = global_average_pool(p)\nf = flatten(g)\noutput f\noutput r\n"},
     {"no rows", "input x f32[0,5]\nconst w f32[5,3] = rnd\nconst b f32[3] = rnd\ng = gemm(x, w, b)\ny = softmax(g)\noutput y\n"},
     {"no columns", "input x f32[2,0]\ninput z f32[2,3]\na = relu(x)\nc = concat(a, z, x) axis=1\noutput c\noutput a\n"},
     {"an empty sum", "input x f32[2,0]\nconst axis i64[1] = 1\ny = reduce_sum(x, axis) keepdims=1\noutput y\n"},
     {"matmul over nothing", "input x f32[2,0]\ninput z f32[0,3]\ny = matmul(x, z)\noutput y\n"},
     {"elementwise", "input x f32[2,0,3]\ny = sigmoid(x)\nz = add(y, x)\nt = transpose(z) perm=2,1,0\noutput t\n"},
 };
+/* clang-format on */
 
 static void empty_tensors_are_no_exception(void **state) {
   (void)state;
@@ -207,11 +219,12 @@ static void samples_that_meet_stay_together(void **state) {
 
 /* ---- Runs ---- */
 
-static const char *const block = "input x f32[N,4,7,6]\ninput z f32[N,4,7,6]\n" CONV3(
-    "a", "x", "4",
-    "4") "s = add(a, z)\nr = relu(s)\nm = max_pool(r) kernel_shape=2,2\n" CONV3("b", "m", "4",
-                                                                                "9") "t = sigmoid(b)\ny = global_average_pool(t)\noutput "
-                                                                                     "y\noutput r\n";
+/* clang-format off */
+static const char *const block =
+    "input x f32[N,4,7,6]\ninput z f32[N,4,7,6]\n" CONV3("a", "x", "4", "4") "s = add(a, z)\nr = relu(s)\n"
+    "m = max_pool(r) kernel_shape=2,2\n" CONV3("b", "m", "4", "9") "t = sigmoid(b)\ny = global_average_pool(t)\noutput y\n"
+    "output r\n";
+/* clang-format on */
 
 static void runs_repeat_and_inputs_stay(void **state) {
   (void)state;
@@ -270,9 +283,11 @@ static void batch_mates_do_not_matter(void **state) {
 /* Float results are the same bytes for every number of threads, and threads may be added after the session was made. */
 static void threads_do_not_change_bytes(void **state) {
   (void)state;
-  static const char *const wide = "input x f32[N,8,40,40]\n" CONV3("a", "x", "8", "24") "r = relu(a)\nt = tanh(r)\n" CONV3(
-      "b", "t", "24", "8") "s = add(b, x)\np = average_pool(s) kernel_shape=3,3 strides=2,2\n"
-                           "c = concat(p, p) axis=1\ny = softmax(c) axis=1\noutput y\n";
+  /* clang-format off */
+  static const char *const wide =
+      "input x f32[N,8,40,40]\n" CONV3("a", "x", "8", "24") "r = relu(a)\nt = tanh(r)\n" CONV3("b", "t", "24", "8")
+      "s = add(b, x)\np = average_pool(s) kernel_shape=3,3 strides=2,2\nc = concat(p, p) axis=1\ny = softmax(c) axis=1\noutput y\n";
+  /* clang-format on */
   oct_graph *graph = exec_parse(wide);
   exec_tensors inputs = exec_inputs(graph, 2), one = exec_run(graph, (exec_form){.fuse = OCT_FUSE_ALL}, &inputs);
   static const int counts[] = {2, 3, 7};

@@ -18,9 +18,7 @@
 static char folder[256], path[512], path2[512];
 
 static int setup(void **state) {
-  const char *tmp = getenv("TMPDIR");
-  snprintf(folder, sizeof folder, "%s/octet-file-XXXXXX", tmp && strlen(tmp) < 200 ? tmp : "/tmp");
-  if (!mkdtemp(folder)) return -1;
+  if (!folder_create(folder)) return -1;
   snprintf(path, sizeof path, "%s/a.bin", folder);
   snprintf(path2, sizeof path2, "%s/b.bin", folder);
   return context_create(state);

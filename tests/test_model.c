@@ -13,24 +13,23 @@
 #define MNIST OCTET_SOURCE_DIR "/examples/mnist/mnist.oct"
 #define CHECKPOINTS OCTET_SOURCE_DIR "/../shared/data/seed-mnist/"
 
-static char folder[64];
+static char folder[256];
 
 static int setup(void **state) {
-  strcpy(folder, "/tmp/octet-model-XXXXXX");
-  if (!mkdtemp(folder)) return -1;
+  if (!folder_create(folder)) return -1;
   return context_create(state);
 }
 
 static int teardown(void **state) {
   (void)state;
-  char command[128];
+  char command[300];
   oct_context_destroy(ctx);
   snprintf(command, sizeof command, "rm -r '%s'", folder);
   return system(command) == 0 ? 0 : -1;
 }
 
 static const char *in_folder(const char *name) {
-  static char paths[4][160];
+  static char paths[4][512];
   static int next;
   char *path = paths[next++ % 4];
   snprintf(path, sizeof paths[0], "%s/%s", folder, name);

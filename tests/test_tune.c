@@ -11,77 +11,15 @@
 #define W(name, shape) "const " name " i8[" shape "] = rnd\nquant " name " i8 scale=0.004\n"
 
 /* 3x3 with a residual (Winograd is possible), depthwise, 1x1, stride 2, a matrix. */
-static const char graph_text[] = "input x f32[N,16,9,8]\n" U8("x", "0.017", "118") W("w1", "16,16,3,3") W("w2", "16,1,3,3")
-    W("w3", "40,16,1,1") W("w4", "24,40,3,3") W("w5", "10,24") "c = conv(x, w1) pads=1,1,1,1\ns = add(c, x)\na = relu(s)\n" U8("a", "0.06", "0") "d = conv(a, w2) group=16 pads=1,1,1,1\n" U8(
-        "d", "0.05",
-        "120") "e = conv(d, w3)\nf = relu(e)\n" U8("f", "0.05",
-                                                   "0") "g = conv(f, w4) pads=1,1,1,1 strides=2,2\n" U8("g", "0.1",
-                                                                                                        "130") "p = "
-                                                                                                               "global_average_pool(g)"
-                                                                                                               "\n" U8(
-                                                                                                                   "p", "0.05",
-                                                                                                                   "128") "const shape "
-                                                                                                                          "i64[2] = "
-                                                                                                                          "-1,24\nq = "
-                                                                                                                          "reshape(p, "
-                                                                                                                          "shape)\n" U8(
-                                                                                                                              "q", "0.05",
-                                                                                                                              "128") "c"
-                                                                                                                                     "o"
-                                                                                                                                     "n"
-                                                                                                                                     "s"
-                                                                                                                                     "t"
-                                                                                                                                     " "
-                                                                                                                                     "b"
-                                                                                                                                     " "
-                                                                                                                                     "f"
-                                                                                                                                     "3"
-                                                                                                                                     "2"
-                                                                                                                                     "["
-                                                                                                                                     "1"
-                                                                                                                                     "0"
-                                                                                                                                     "]"
-                                                                                                                                     " "
-                                                                                                                                     "="
-                                                                                                                                     " "
-                                                                                                                                     "r"
-                                                                                                                                     "n"
-                                                                                                                                     "d"
-                                                                                                                                     "\ny "
-                                                                                                                                     "="
-                                                                                                                                     " "
-                                                                                                                                     "g"
-                                                                                                                                     "e"
-                                                                                                                                     "m"
-                                                                                                                                     "m"
-                                                                                                                                     "("
-                                                                                                                                     "q"
-                                                                                                                                     ","
-                                                                                                                                     " "
-                                                                                                                                     "w"
-                                                                                                                                     "5"
-                                                                                                                                     ","
-                                                                                                                                     " "
-                                                                                                                                     "b"
-                                                                                                                                     ")"
-                                                                                                                                     " "
-                                                                                                                                     "t"
-                                                                                                                                     "r"
-                                                                                                                                     "a"
-                                                                                                                                     "n"
-                                                                                                                                     "s"
-                                                                                                                                     "B"
-                                                                                                                                     "="
-                                                                                                                                     "1"
-                                                                                                                                     "\n" U8(
-                                                                                                                                         "y",
-                                                                                                                                         "0"
-                                                                                                                                         "."
-                                                                                                                                         "0"
-                                                                                                                                         "9",
-                                                                                                                                         "1"
-                                                                                                                                         "2"
-                                                                                                                                         "8") "output y\noutput a\n";
+/* clang-format off */
+static const char graph_text[] =
+    "input x f32[N,16,9,8]\n" U8("x", "0.017", "118") W("w1", "16,16,3,3") W("w2", "16,1,3,3") W("w3", "40,16,1,1")
+    W("w4", "24,40,3,3") W("w5", "10,24") "c = conv(x, w1) pads=1,1,1,1\ns = add(c, x)\na = relu(s)\n" U8("a", "0.06", "0")
+    "d = conv(a, w2) group=16 pads=1,1,1,1\n" U8("d", "0.05", "120") "e = conv(d, w3)\nf = relu(e)\n" U8("f", "0.05", "0")
+    "g = conv(f, w4) pads=1,1,1,1 strides=2,2\n" U8("g", "0.1", "130") "p = global_average_pool(g)\n" U8("p", "0.05", "128")
+    "const shape i64[2] = -1,24\nq = reshape(p, shape)\n" U8("q", "0.05", "128") "const b f32[10] = rnd\n"
+    "y = gemm(q, w5, b) transB=1\n" U8("y", "0.09", "128") "output y\noutput a\n";
+/* clang-format on */
 
 static char folder[] = "tune-XXXXXX";
 static char path[64];
@@ -466,9 +404,11 @@ static void tuning_times_every_layer_and_batch(void **state) {
 
 static void little_memory_gives_the_same_bytes(void **state) {
   (void)state;
-  oct_graph *graph = exec_parse("input x f32[N,64,16,16]\n" U8("x", "0.017", "118") W("w1", "64,64,3,3")
-                                    W("w2", "64,64,3,3") "a = conv(x, w1) pads=1,1,1,1\n" U8(
-                                        "a", "0.3", "120") "y = conv(a, w2) pads=1,1,1,1\n" U8("y", "0.9", "128") "output y\n");
+  /* clang-format off */
+  oct_graph *graph = exec_parse(
+      "input x f32[N,64,16,16]\n" U8("x", "0.017", "118") W("w1", "64,64,3,3") W("w2", "64,64,3,3") "a = conv(x, w1) pads=1,1,1,1\n"
+      U8("a", "0.3", "120") "y = conv(a, w2) pads=1,1,1,1\n" U8("y", "0.9", "128") "output y\n");
+  /* clang-format on */
   exec_tensors inputs = exec_inputs(graph, 4), want = scalar_outputs(graph, &inputs);
   oct_session_options o = oct_session_options_default();
   oct_session *fast = session_of(graph, o, 4);
@@ -492,11 +432,12 @@ static void little_memory_gives_the_same_bytes(void **state) {
 /* A layer of 4 million products runs for some 40 microseconds; one of 10 thousand is over before a thread wakes. */
 static void only_long_steps_are_split(void **state) {
   (void)state;
+  /* clang-format off */
   oct_graph *graph = exec_parse(
-      "input x f32[1,64,64,64]\n" U8("x", "0.017", "118") W("w1", "64,64,3,3") W("w2", "2,64,1,1") "a = conv(x, w1) pads=1,1,1,1\n" U8(
-          "a", "0.3", "120") "p = average_pool(a) kernel_shape=32,32 strides=32,32\n" U8("p", "0.1",
-                                                                                         "128") "y = conv(p, w2)\n" U8("y", "0.9",
-                                                                                                                       "128") "output y\n");
+      "input x f32[1,64,64,64]\n" U8("x", "0.017", "118") W("w1", "64,64,3,3") W("w2", "2,64,1,1") "a = conv(x, w1) pads=1,1,1,1\n"
+      U8("a", "0.3", "120") "p = average_pool(a) kernel_shape=32,32 strides=32,32\n" U8("p", "0.1", "128") "y = conv(p, w2)\n"
+      U8("y", "0.9", "128") "output y\n");
+  /* clang-format on */
   exec_tensors inputs = exec_inputs(graph, 1), want = scalar_outputs(graph, &inputs);
   ctx->threads = 3;
   oct_session *session = session_of(graph, oct_session_options_default(), 1);

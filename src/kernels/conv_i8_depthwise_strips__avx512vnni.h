@@ -141,7 +141,7 @@ static inline __attribute__((always_inline)) void oct_strip_store(const oct_stri
   __m512i bytes = oct_quarters_bytes(y, &t->block->epilogue);
   char *out = t->out[row] + x * t->out_pixel;
   if (pixels == 1) _mm512_mask_storeu_epi8(out, t->block->epilogue.mask, bytes);
-  else if (together == pixels && t->out_pixel * pixels == 64) _mm512_storeu_si512(out, bytes);
+  else if (together == pixels && t->out_pixel == t->block->count && t->block->count * pixels == 64) _mm512_storeu_si512(out, bytes);
   else oct_strip_scatter(t, out, together, bytes);
 }
 

@@ -3,6 +3,8 @@
 #ifndef OCT_KERNELS_CONV_I8_WINOGRAD_RUN_H
 #define OCT_KERNELS_CONV_I8_WINOGRAD_RUN_H
 
+#include <immintrin.h>
+
 #include "kernels/conv_i8_winograd.h"
 #include "kernels/conv_i8_winograd_pack.h"
 
