@@ -19,7 +19,7 @@ static inline size_t oct_winograd_units(const oct_conv_shape *s, const oct_winog
   return (size_t)(p.blocks * p.panels);
 }
 
-/* Packed weights on their way into the second-level cache: in the order in which panels use them, OCT_WINOGRAD_AHEAD positions ahead, and at a
+/* Packed weights on their way into the second-level cache: in the order in which panels use them, one position of all panels ahead, and at a
  * steady pace. The third level delivers about as fast as the products of 16 tiles take weights, but those of fewer tiles take them faster. */
 typedef struct oct_winograd_fetch {
   const char *next, *begin, *end; /* after the last panel comes the first one, for the next block of tiles */
