@@ -31,12 +31,26 @@ INLINE int64_t lanes_left(int64_t channels, int64_t c, int64_t lanes) { return c
   if (vectors > v) B_STORE_PART(out + v * BYTES, m##v, vectors > 1 ? BYTES : lanes_left(args->shape.channels, c, BYTES));
 #define STEP_2X2(v) \
   if (vectors > v) m##v = B_MAX(B_MAX(B_LOAD(a + v * BYTES), B_LOAD(a2 + v * BYTES)), B_MAX(B_LOAD(b + v * BYTES), B_LOAD(b2 + v * BYTES)));
+#define STEP_ROW_3(v) \
+  if (vectors > v)    \
+    m##v = B_MAX(m##v, B_MAX(B_LOAD(in + v * BYTES), B_MAX(B_LOAD(in + step + v * BYTES), B_LOAD(in + 2 * step + v * BYTES))));
 INLINE void max_u8_block(const oct_pool_args *args, const oct_pool_window *w, int64_t c, const int vectors) {
   uint8_t *out = (uint8_t *)w->out + c;
   FOR_VECTORS(START);
   if (w->rows == 2 && w->columns == 2) { /* the most usual window, without its loops */
     const uint8_t *a = (const uint8_t *)w->in + c, *a2 = a + w->column_step, *b = a + w->row_step, *b2 = b + w->column_step;
     FOR_VECTORS(STEP_2X2);
+    FOR_VECTORS(STORE);
+    return;
+  }
+  if (w->rows == 3 && w->columns == 3) { /* the usual one before residual blocks */
+    const ptrdiff_t step = w->column_step;
+    const uint8_t *in = (const uint8_t *)w->in + c;
+    FOR_VECTORS(STEP_ROW_3);
+    in += w->row_step;
+    FOR_VECTORS(STEP_ROW_3);
+    in += w->row_step;
+    FOR_VECTORS(STEP_ROW_3);
     FOR_VECTORS(STORE);
     return;
   }
@@ -51,6 +65,7 @@ INLINE void max_u8_block(const oct_pool_args *args, const oct_pool_window *w, in
 #undef START
 #undef STEP
 #undef STEP_2X2
+#undef STEP_ROW_3
 #undef STORE
 
 INLINE void max_u8(const oct_pool_args *args, const oct_pool_window *w){FOR_BLOCKS(max_u8_block, BYTES)}
