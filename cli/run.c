@@ -28,13 +28,20 @@ static uint64_t next_random(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
+/* Two standard normal numbers (Box and Muller). */
+static void next_normal(uint64_t *state, float pair[2]) {
+  double u = ((double)(next_random(state) >> 11) + 1) / 9007199254740993.0, v = (double)(next_random(state) >> 11) / 9007199254740992.0;
+  double length = sqrt(-2 * log(u)), angle = 6.283185307179586 * v;
+  pair[0] = (float)(length * cos(angle)), pair[1] = (float)(length * sin(angle));
+}
+
 /* Floats: standard normal; integers: 0 or 1; 8-bit ones: any. */
 static void fill_random(octet_tensor *t, uint64_t *state) {
   if (strcmp(t->dtype, "f32") == 0) {
-    float *x = t->data;
+    float *x = t->data, pair[2];
     for (size_t i = 0; i < t->bytes / 4; i++) {
-      double u = ((double)(next_random(state) >> 11) + 1) / 9007199254740993.0, v = (double)(next_random(state) >> 11) / 9007199254740992.0;
-      x[i] = (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
+      if (i % 2 == 0) next_normal(state, pair);
+      x[i] = pair[i % 2];
     }
   } else if (strcmp(t->dtype, "u8") == 0 || strcmp(t->dtype, "i8") == 0) {
     for (size_t i = 0; i < t->bytes; i++) ((uint8_t *)t->data)[i] = (uint8_t)next_random(state);

@@ -229,6 +229,7 @@ static float *run_kernel(const oct_conv_f32_kernel *kernel, const problem *p, da
   guarded packed = guarded_create(bytes, 0);
   float *out = aligned(d->out_count * sizeof(float));
   memcpy(out, d->out, d->out_count * sizeof(float));
+  if (bytes) memset(packed.data, 0xA5, bytes); /* whatever memory held before */
   kernel->pack(s, d->weights, packed.data);
   oct_conv_f32_args args = d->args;
   args.packed = packed.data;

@@ -244,6 +244,7 @@ static inline void run_row(const problem *p, const oct_conv_i8_kernel *k, const 
   random_seed(p->number);
   guarded packed = guarded_lines(k->packed_bytes(s)), work = guarded_lines(k->workspace_bytes ? k->workspace_bytes(s) : 0);
   void *workspace = k->workspace_bytes ? work.data : NULL;
+  if (k->packed_bytes(s)) memset(packed.data, 0xA5, k->packed_bytes(s)); /* whatever memory held before */
   k->pack(s, d->weights, packed.data);
   oct_conv_i8_args args = d->args;
   args.packed = packed.data;

@@ -64,7 +64,7 @@ static octet_status add_block(octet_context *ctx, oct_packed_cache *cache, size_
   return OCTET_OK;
 }
 
-/* Zeroed memory that lives as long as the cache. */
+/* Memory that lives as long as the cache, with anything in it: packing writes all of it. */
 static void *take(octet_context *ctx, oct_packed_cache *cache, size_t bytes) {
   if (bytes > SIZE_MAX / 2) return oct_alloc_raw(ctx, bytes); /* fails, and says so */
   size_t wanted = (bytes + SLACK + 63) / 64 * 64;
@@ -75,7 +75,7 @@ static void *take(octet_context *ctx, oct_packed_cache *cache, size_t bytes) {
   }
   void *memory = last->memory + last->used;
   last->used += wanted;
-  return memset(memory, 0, wanted);
+  return memory;
 }
 
 octet_status oct_packed_find(octet_context *ctx, oct_packed_cache *cache, const oct_tensor *key, const char *packing, size_t bytes,

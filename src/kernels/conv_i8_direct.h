@@ -9,8 +9,7 @@
 #ifndef OCT_KERNELS_CONV_I8_DIRECT_H
 #define OCT_KERNELS_CONV_I8_DIRECT_H
 
-#include <string.h>
-
+#include "kernels/conv_i8_pack.h"
 #include "kernels/epilogue_i8.h"
 
 #define OCT_DIRECT_ROWS 10      /* most rows of any tile */
@@ -138,9 +137,30 @@ static inline int32_t oct_direct_weight_get(bool pairs, const int8_t *panel, int
   return wide;
 }
 
+/* For input channels in multiples of 4, where every step has one tap: whatever the segments, they follow one another as taps do. */
+static inline void oct_direct_pack_quads(const oct_conv_shape *s, const oct_direct_plan *p, const int8_t *weights, int count, int width,
+                                         int8_t *out) {
+  const int64_t taps = (int64_t)s->kernel_h * s->kernel_w;
+  int8_t rows[OCT_PACK_TAPS][OCT_PACK_IN];
+  for (int64_t first = 0; first < count; first += OCT_PACK_OUT)
+    for (int64_t from = 0; from < p->depth; from += OCT_PACK_IN)
+      for (int64_t o = first; o < oct_min_i64(count, first + OCT_PACK_OUT); o++) {
+        const int64_t n = oct_min_i64(OCT_PACK_IN, p->depth - from);
+        for (int64_t t = 0; t < taps; t++) {
+          const int8_t *row = oct_pack_row(weights + (o * p->depth + from) * taps, n, taps, t, rows);
+          int8_t *to = out + (t * p->depth + from) * width + 4 * o;
+          for (int64_t c = 0; c < n; c += 4, to += 4 * width) memcpy(to, row + c, 4);
+        }
+      }
+}
+
 static inline void oct_direct_pack_panel(const oct_conv_shape *s, const oct_direct_isa *isa, const oct_direct_plan *p,
                                          const int8_t *weights, int count, int width, int8_t *out) {
   int64_t taps = (int64_t)s->kernel_h * s->kernel_w;
+  if (!isa->pairs && p->depth % 4 == 0) {
+    oct_direct_pack_quads(s, p, weights, count, width, out);
+    return;
+  }
   for (int64_t i = 0; i < p->segments; i++)
     for (int64_t k = 0; k < p->segment; k++) {
       int64_t tap = i * (p->segment / p->depth) + k / p->depth, c = k % p->depth;

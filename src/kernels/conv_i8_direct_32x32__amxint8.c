@@ -62,14 +62,7 @@ static size_t packed_bytes(const oct_conv_shape *s) { return oct_amx_packed_byte
 
 static void pack(const oct_conv_shape *s, const int8_t *weights, void *packed) {
   direct_plan p = plan_of(s);
-  memset(packed, 0, packed_bytes(s));
-  for (int64_t o = 0; o < s->out_channels; o++)
-    for (int64_t c = 0; c < s->channels; c++)
-      for (int i = 0; i < s->kernel_h; i++)
-        for (int j = 0; j < s->kernel_w; j++) {
-          int64_t input = i * p.row_bytes + j * s->channels + c;
-          ((int8_t *)packed)[oct_amx_place(s->out_channels, p.steps, o, input)] = *weights++;
-        }
+  oct_amx_pack(s, p.steps, p.row_bytes, weights, packed);
 }
 
 /* Gathered pixels (a chunk of them, or one block where the view allows no direct reading), and what copying writes past the last. */

@@ -1,18 +1,8 @@
-/* The epilogue and the loop over tiles of first-layer convolution for AVX-512
- * VNNI, and the parts of its rows. Of WIDTH and by_rows, which are defined
- * before this is included. SPDX-License-Identifier: MIT */
+/* The loop over tiles of first-layer convolution for AVX-512 VNNI, and the parts of its rows. Of WIDTH, by_rows and bytes_by_kind, which are
+ * defined before this is included.
+ * SPDX-License-Identifier: MIT */
 #ifndef OCT_KERNELS_CONV_I8_FIRST_512_RUN_TILE_H
 #define OCT_KERNELS_CONV_I8_FIRST_512_RUN_TILE_H
-
-/* Constants of the epilogue for one panel. */
-typedef struct finish {
-  float multiplier[WIDTH] __attribute__((aligned(64))); /* as lanes are ordered */
-  oct_quantize512 quantize;
-  oct_finish512 kind;
-  __mmask64 mask; /* channels of the panel */
-  bool quick;     /* profile onnx to bytes, no residual, no table */
-  bool dense;     /* output pixels lie side by side and fill the panel's width */
-} finish;
 
 static void finish_of(const oct_conv_i8_args *a, int64_t channel, int count, finish *f) {
   const oct_epilogue_i8 *e = &a->epilogue;
@@ -22,45 +12,19 @@ static void finish_of(const oct_conv_i8_args *a, int64_t channel, int count, fin
   f->quantize = oct_quantize512_of(e);
   f->kind = oct_finish512_of(e, oct_largest512(e->multiplier + channel, count), false);
   f->mask = count == 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
-  f->dense = count == WIDTH && a->out.pixel == WIDTH;
+  f->dense = count == WIDTH && (VECTORS == 4 || a->out.pixel == WIDTH);
+  f->bytes = bytes_by_kind[f->kind];
 }
 
-static inline __attribute__((always_inline)) __m512i quantize(const int32_t *acc, const finish *f, int vector, oct_finish512 kind) {
-  return oct_quantize_ps512(_mm512_load_si512(acc + 16 * vector), _mm512_load_ps(f->multiplier + vector % VECTORS * 16), NULL, &f->quantize,
-                            kind);
-}
-
-/* 64 accumulators to bytes: one pixel of 64 channels, two of 32 or four of 16.
- */
-static inline __attribute__((always_inline)) __m512i finish_64(const int32_t *acc, const finish *f, oct_finish512 kind) {
-  const __m512i a = quantize(acc, f, 0, kind), b = quantize(acc, f, 1, kind), c = quantize(acc, f, 2, kind), d = quantize(acc, f, 3, kind);
-  return VECTORS == 4 ? oct_pack_lanes512(a, b, c, d, &f->quantize, kind) : oct_pack_vectors512(a, b, c, d, &f->quantize, kind);
-}
-
-/* The first `count` pixels of x, which holds all channels of each. */
-static inline __attribute__((always_inline)) void finish_store(char *out, ptrdiff_t step, __m512i x, int count, const finish *f) {
-  if (f->dense && count * VECTORS >= 4) {
-    _mm512_storeu_si512(out, x);
-    return;
-  }
-  if (VECTORS == 4) _mm512_mask_storeu_epi8(out, f->mask, x);
-  if (VECTORS == 2) {
-    _mm256_mask_storeu_epi8(out, (__mmask32)f->mask, _mm512_castsi512_si256(x));
-    if (count > 1) _mm256_mask_storeu_epi8(out + step, (__mmask32)f->mask, _mm512_extracti64x4_epi64(x, 1));
-  }
-  if (VECTORS == 1) {
-    _mm_mask_storeu_epi8(out, (__mmask16)f->mask, _mm512_castsi512_si128(x));
-    if (count > 1) _mm_mask_storeu_epi8(out + step, (__mmask16)f->mask, _mm512_extracti32x4_epi32(x, 1));
-    if (count > 2) _mm_mask_storeu_epi8(out + 2 * step, (__mmask16)f->mask, _mm512_extracti32x4_epi32(x, 2));
-    if (count > 3) _mm_mask_storeu_epi8(out + 3 * step, (__mmask16)f->mask, _mm512_extracti32x4_epi32(x, 3));
-  }
+static inline __attribute__((always_inline)) __m512i finish_acc(const int32_t *acc, const finish *f, oct_finish512 kind) {
+  return finish_64(_mm512_load_si512(acc), _mm512_load_si512(acc + 16), _mm512_load_si512(acc + 32), _mm512_load_si512(acc + 48), f, kind);
 }
 
 /* acc holds whole vectors of pixels past the last one, whose values do not
  * matter. */
 static inline __attribute__((always_inline)) void finish_as(const int32_t *acc, int count, char *out, ptrdiff_t step, const finish *f,
                                                             oct_finish512 kind) {
-  for (int r = 0; r < count; r += 4 / VECTORS) finish_store(out + r * step, step, finish_64(acc + r * WIDTH, f, kind), count - r, f);
+  for (int r = 0; r < count; r += 4 / VECTORS) finish_store(out + r * step, step, finish_acc(acc + r * WIDTH, f, kind), count - r, f);
 }
 
 static void finish_tile(const int32_t *acc, int count, char *out, ptrdiff_t step, const finish *f) {
@@ -174,8 +138,15 @@ static void run_tiles(const oct_conv_i8_args *a, const walk *w, const panel *p, 
       oct_first_gather_copy(&w->plan, a->shape.kernel_h, copy, take, w->row, words);
       parts[0].in = copy, parts[1].in = (const uint8_t *)words;
     }
+    char *out = row->out + (x + at) * a->out.pixel;
+    if (p->finish.bytes && take == ROWS) {
+      const int tiles = w->moves ? (int)oct_quotient(count - at, ROWS) : 1;
+      p->finish.bytes(parts, tiles, p->weights, p->bias, &p->finish, out, a->out.pixel);
+      take = tiles * ROWS;
+      continue;
+    }
     by_rows[take](parts, p->weights, p->bias, acc);
-    if (p->finish.quick) finish_tile(acc, take, row->out + (x + at) * a->out.pixel, a->out.pixel, &p->finish);
+    if (p->finish.quick) finish_tile(acc, take, out, a->out.pixel, &p->finish);
     else finish_any(a, acc, take, row->index, x + at, p->channel, p->channels);
   }
 }

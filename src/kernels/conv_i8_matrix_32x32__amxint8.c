@@ -30,10 +30,7 @@ static const char *reject(const oct_conv_shape *s) {
 static size_t packed_bytes(const oct_conv_shape *s) { return oct_amx_packed_bytes(s->out_channels, plan_of(s).steps); }
 
 static void pack(const oct_conv_shape *s, const int8_t *weights, void *packed) {
-  int64_t steps = plan_of(s).steps;
-  memset(packed, 0, packed_bytes(s));
-  for (int64_t o = 0; o < s->out_channels; o++)
-    for (int64_t k = 0; k < s->channels; k++) ((int8_t *)packed)[oct_amx_place(s->out_channels, steps, o, k)] = *weights++;
+  oct_amx_pack(s, plan_of(s).steps, s->channels, weights, packed);
 }
 
 static size_t units(const oct_conv_shape *s) {

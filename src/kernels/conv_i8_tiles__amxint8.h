@@ -32,6 +32,34 @@ static inline int64_t oct_amx_place(int64_t channels, int64_t steps, int64_t cha
          channel % OCT_AMX_TILE * 4 + input % 4;
 }
 
+/* The weights of `n` inputs from `input` on, both multiples of 4, for the output channel whose input 0 is at `out`. */
+static inline void oct_amx_pack_row(int64_t wide, int64_t input, int64_t n, const int8_t *row, int8_t *out) {
+  out += input / OCT_AMX_DEPTH * wide * OCT_AMX_TILE_BYTES + input % OCT_AMX_DEPTH / 4 * OCT_AMX_DEPTH;
+  for (int64_t k = 0; k < n; k += 4, out += OCT_AMX_DEPTH) {
+    memcpy(out, row + k, 4);
+    if ((input + k + 4) % OCT_AMX_DEPTH == 0) out += (wide - 1) * OCT_AMX_TILE_BYTES;
+  }
+}
+
+/* Packs the weights of a kernel whose rows begin `row` inputs apart. */
+static inline void oct_amx_pack(const oct_conv_shape *s, int64_t steps, int64_t row, const int8_t *weights, void *packed) {
+  const int64_t taps = (int64_t)s->kernel_h * s->kernel_w, depth = s->channels;
+  const bool quads = depth % 4 == 0 && row % 4 == 0;
+  int8_t rows[OCT_PACK_TAPS][OCT_PACK_IN], *out = (int8_t *)packed;
+  memset(packed, 0, oct_amx_packed_bytes(s->out_channels, steps));
+  for (int64_t first = 0; first < s->out_channels; first += OCT_PACK_OUT)
+    for (int64_t from = 0; from < depth; from += OCT_PACK_IN)
+      for (int64_t o = first; o < oct_min_i64(s->out_channels, first + OCT_PACK_OUT); o++) {
+        const int64_t wide = oct_amx_wide(s->out_channels, o / OCT_AMX_PANEL), n = oct_min_i64(OCT_PACK_IN, depth - from);
+        const int8_t *w = weights + (o * depth + from) * taps;
+        for (int64_t t = 0; t < taps; t++) {
+          const int64_t input = t / s->kernel_w * row + t % s->kernel_w * depth + from;
+          if (quads) oct_amx_pack_row(wide, input, n, oct_pack_row(w, n, taps, t, rows), out + oct_amx_place(s->out_channels, steps, o, 0));
+          for (int64_t c = 0; !quads && c < n; c++) out[oct_amx_place(s->out_channels, steps, o, input + c)] = w[c * taps + t];
+        }
+      }
+}
+
 /* The layout that the instruction reads. */
 typedef struct oct_amx_config {
   uint8_t palette, start, reserved[14];

@@ -18,6 +18,11 @@ void oct_conv_i8_direct_run__avx512vnni(const oct_conv_i8_args *args, size_t beg
 /* vpdpbusd, never the saturating form: partial sums may wrap. */
 static inline __m512i oct_dot512(__m512i acc, __m512i x, __m512i w) { return _mm512_dpbusd_epi32(acc, x, w); }
 
+/* An accumulator that becomes floats: as __m512i, whose elements have 64 bits, gcc 12 copies it from one view to the other at every step. */
+typedef int32_t oct_acc512 __attribute__((vector_size(64)));
+
+static inline oct_acc512 oct_dot_acc512(oct_acc512 c, __m512i x, __m512i w) { return (oct_acc512)_mm512_dpbusd_epi32((__m512i)c, x, w); }
+
 static inline __m512i oct_broadcast4(const uint8_t *p) {
   int32_t word;
   memcpy(&word, p, 4);
