@@ -108,7 +108,7 @@ static problem choose_tiles(uint64_t number) {
 }
 
 /* One input channel per group: channels around whole and part vectors, rows of pixels around strips, kernels that have tiles of their own
- * and others. */
+ * and others; often with the epilogue that most have, of which some sums are large. */
 static problem choose_depthwise(uint64_t number) {
   problem p = problem_of(number);
   oct_conv_shape *s = &p.shape;
@@ -122,7 +122,12 @@ static problem choose_depthwise(uint64_t number) {
   s->stride_h = own ? PICK(1, 1, 2) : PICK(1, 2, 3), s->stride_w = own ? s->stride_h : PICK(1, 2, 3);
   s->dilation_h = own ? 1 : PICK(1, 1, 2, 3), s->dilation_w = own ? 1 : PICK(1, 1, 2);
   choose_size(&p, PICK(1, 1, 2, 3, 4, 5, 7, 8), PICK(1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 23, 28, 31, 33), 60000);
-  return completed(p);
+  p = completed(p);
+  if (chance(40)) {
+    p.epilogue = (oct_epilogue_i8){.out = OCT_EPILOGUE_U8, .profile = OCT_PROFILE_ONNX, .high = 255};
+    p.residual = p.in_place = false;
+  }
+  return p;
 }
 
 /* Groups of several channels, narrower than a vector: widths that divide vectors and such that do not. */

@@ -6,6 +6,9 @@
 
 #include <math.h>
 #include <stdint.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 /* The family of rounding rules a model is run under; kept through export and import. */
 typedef enum oct_profile { OCT_PROFILE_ONNX, OCT_PROFILE_TFLITE } oct_profile;
@@ -67,19 +70,23 @@ static inline int32_t oct_requantize_tflite(int32_t acc, int32_t mantissa, int s
   return oct_rounding_shift_right(oct_doubling_high_multiply((int32_t)((uint32_t)acc << left), mantissa), right);
 }
 
-#define OCT_SUM_BLOCK 64 /* weights; their sums fit 16 bits, in which compilers add eight at a time */
-
 /* Adds the sum of n weights, and the sum of their magnitudes. */
 static inline void oct_sum_weights(const int8_t *w, int64_t n, int64_t *sum, int64_t *magnitude) {
   int64_t k = 0;
-  for (; k + OCT_SUM_BLOCK <= n; k += OCT_SUM_BLOCK) {
-    int16_t s = 0, m = 0;
-    for (int i = 0; i < OCT_SUM_BLOCK; i++) {
-      int16_t v = w[k + i], positive = (int16_t)(v < 0 ? -v : v);
-      s = (int16_t)(s + v), m = (int16_t)(m + positive);
-    }
-    *sum += s, *magnitude += m;
+#if defined(__SSE2__)
+  /* Sums of unsigned bytes are one instruction: of w + 128, and of |w| = min(w, -w) as unsigned bytes. */
+  const __m128i zero = _mm_setzero_si128(), offset = _mm_set1_epi8(-128);
+  __m128i shifted = zero, positive = zero;
+  for (; k + 16 <= n; k += 16) {
+    const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(w + k));
+    shifted = _mm_add_epi64(shifted, _mm_sad_epu8(_mm_xor_si128(x, offset), zero));
+    positive = _mm_add_epi64(positive, _mm_sad_epu8(_mm_min_epu8(x, _mm_sub_epi8(zero, x)), zero));
   }
+  int64_t s[2], m[2];
+  _mm_storeu_si128((__m128i *)(void *)s, shifted);
+  _mm_storeu_si128((__m128i *)(void *)m, positive);
+  *sum += s[0] + s[1] - 128 * k, *magnitude += m[0] + m[1];
+#endif
   for (; k < n; k++) *sum += w[k], *magnitude += w[k] < 0 ? -w[k] : w[k];
 }
 

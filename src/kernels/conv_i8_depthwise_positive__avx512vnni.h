@@ -1,0 +1,67 @@
+/* Depthwise helper: 64 sums of 32 bits to bytes where these are rounded floats of zero point 0 that fill 0..255, as after most ReLUs, by one
+ * instruction less than in general (AVX-512 VNNI).
+ * SPDX-License-Identifier: MIT */
+#ifndef OCT_KERNELS_CONV_I8_DEPTHWISE_POSITIVE_AVX512VNNI_H
+#define OCT_KERNELS_CONV_I8_DEPTHWISE_POSITIVE_AVX512VNNI_H
+
+#include "kernels/conv_i8_quarters__avx512vnni.h"
+
+/* Profile onnx to 0..255 with zero point 0, where multipliers are at most 1/2: negative sums give 0, and others are below 2^23. A sum that
+ * starts at the bits of 2^23 is, read as a float, 2^23 + sum, or 2^23 + sum / 2 if negative. So a * m - 2^23 * m, rounded once, is what the
+ * rounded product of the sum would be, or something that is not positive, either. */
+#define OCT_POSITIVE_MAGIC 0x4B000000
+#define OCT_POSITIVE_LIMIT (1 << 23)
+
+static inline __attribute__((always_inline)) __m512i oct_positive_round(__m512i sum, __m512i multiplier, __m512i offset) {
+  return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(multiplier), _mm512_castsi512_ps(offset)));
+}
+
+static inline __attribute__((always_inline)) __m512i oct_positive_bytes(oct_quarters y, const oct_quarters *m, const oct_quarters *offset) {
+  __m512i a = oct_positive_round(y.q0, m->q0, offset->q0), b = oct_positive_round(y.q1, m->q1, offset->q1);
+  __m512i c = oct_positive_round(y.q2, m->q2, offset->q2), d = oct_positive_round(y.q3, m->q3, offset->q3);
+  return _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+}
+
+/* Whether the epilogue is such a one for these channels, which are whole words. */
+static inline bool oct_positive_fits(const oct_conv_i8_args *a, int64_t channel, int count) {
+  const oct_epilogue_i8 *e = &a->epilogue;
+  if (e->out != OCT_EPILOGUE_U8 || e->profile != OCT_PROFILE_ONNX || a->residual.data || e->table || count % 4) return false;
+  return oct_finish512_of(e, oct_largest512(e->multiplier + channel, count), false) == OCT_FINISH_PLAIN;
+}
+
+/* The byte that sums become. */
+static inline __m512i oct_positive_byte(__m512i sums, __m512i multiplier) {
+  const __m512i x = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_castsi512_ps(multiplier)));
+  return _mm512_min_epi32(_mm512_max_epi32(x, _mm512_setzero_si512()), _mm512_set1_epi32(255));
+}
+
+/* One quarter of a block that is plain: whether its sums are below 2^23, or, as those of a channel that hardly depends on its input may be,
+ * large, but all of one byte, which then is the offset. Between bias + low and bias + high lie all sums. */
+static inline bool oct_positive_set(__m512i bias, __m512i low, __m512i high, __m512i *start, __m512i *multiplier, __m512i *offset) {
+  const __m512i limit = _mm512_set1_epi32(OCT_POSITIVE_LIMIT), magic = _mm512_set1_epi32(OCT_POSITIVE_MAGIC);
+  const __m512i least = _mm512_add_epi32(bias, low), most = _mm512_add_epi32(bias, high);
+  const __mmask16 wrong = _mm512_cmpgt_epi32_mask(least, bias) | _mm512_cmplt_epi32_mask(most, bias);
+  const __mmask16 small =
+      _mm512_cmpgt_epi32_mask(limit, most) & _mm512_cmpgt_epi32_mask(_mm512_add_epi32(least, limit), _mm512_setzero_si512());
+  const __m512i byte = oct_positive_byte(least, *multiplier);
+  const __mmask16 same = _mm512_cmpeq_epi32_mask(byte, oct_positive_byte(most, *multiplier));
+  *multiplier = _mm512_maskz_mov_epi32(small, *multiplier);
+  *offset = _mm512_castps_si512(
+      _mm512_mask_mul_ps(_mm512_cvtepi32_ps(byte), small, _mm512_castsi512_ps(*multiplier), _mm512_set1_ps(-OCT_POSITIVE_LIMIT)));
+  *start = _mm512_mask_add_epi32(magic, small, magic, bias);
+  return !wrong && (__mmask16)(small | same) == 0xFFFF;
+}
+
+/* The least and the largest sum of products: every weight stands in the dot products of two output rows. */
+static inline void oct_positive_bounds(const int8_t *weights, int dots, __m512i *low, __m512i *high) {
+  const __m512i zero = _mm512_setzero_si512(), most = _mm512_set1_epi8(-1);
+  *low = *high = zero;
+  for (int i = 0; i < dots; i++) {
+    const __m512i w = _mm512_loadu_si512(weights + 256 * i);
+    *low = _mm512_dpbusd_epi32(*low, most, _mm512_min_epi8(w, zero));
+    *high = _mm512_dpbusd_epi32(*high, most, _mm512_max_epi8(w, zero));
+  }
+  *low = _mm512_srai_epi32(*low, 1), *high = _mm512_srai_epi32(*high, 1);
+}
+
+#endif
