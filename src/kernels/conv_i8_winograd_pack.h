@@ -12,25 +12,31 @@ static inline size_t oct_winograd_packed_bytes(const oct_conv_shape *s, const oc
   return (size_t)(channels * ((s->channels + 1) / 2) * 2) * (isa->expand ? 9 : OCT_WINOGRAD_POSITIONS * sizeof(int16_t));
 }
 
-/* One dimension of F G: three weights become six, scaled by F. */
-static inline void oct_winograd_weights(const int *g, int stride, int *w) {
-  int even = g[0] + g[2 * stride], odd = g[stride], wide = g[0] + 4 * g[2 * stride];
-  w[0] = 6 * g[0];
-  w[1] = -4 * (even + odd);
-  w[2] = -4 * (even - odd);
-  w[3] = wide + 2 * odd;
-  w[4] = wide - 2 * odd;
-  w[5] = 12 * g[2 * stride];
+#define OCT_WINOGRAD_WEIGHTS (2 * OCT_DIRECT_WIDTH) /* of a step: pairs of channels of a panel's output channels */
+
+/* One dimension of F G, for all weights of a step at once: three become six, scaled by F. `stride`: from one of the three to the next. */
+static inline void oct_winograd_weights(const int16_t *g, ptrdiff_t stride, int16_t *const w[6]) {
+  for (int i = 0; i < OCT_WINOGRAD_WEIGHTS; i++) {
+    const int first = g[i], middle = g[stride + i], last = g[2 * stride + i], even = first + last, wide = first + 4 * last;
+    w[0][i] = (int16_t)(6 * first);
+    w[1][i] = (int16_t)(-4 * (even + middle));
+    w[2][i] = (int16_t)(-4 * (even - middle));
+    w[3][i] = (int16_t)(wide + 2 * middle);
+    w[4][i] = (int16_t)(wide - 2 * middle);
+    w[5][i] = (int16_t)(12 * last);
+  }
 }
 
-static inline void oct_winograd_weights_3x3(const int8_t *weights, int16_t *u, ptrdiff_t position) {
-  int g[9], columns[3][6], w[6];
-  for (int i = 0; i < 9; i++) g[i] = weights[i];
-  for (int j = 0; j < 3; j++) oct_winograd_weights(g + j, 3, columns[j]);
+/* g[9] become u[36]; within a dimension they are as in the kernel, that is by rows. */
+static inline void oct_winograd_weights_3x3(int16_t g[9][OCT_WINOGRAD_WEIGHTS], int16_t u[OCT_WINOGRAD_POSITIONS][OCT_WINOGRAD_WEIGHTS]) {
+  int16_t columns[6][3][OCT_WINOGRAD_WEIGHTS];
+  for (int j = 0; j < 3; j++) {
+    int16_t *const to[6] = {columns[0][j], columns[1][j], columns[2][j], columns[3][j], columns[4][j], columns[5][j]};
+    oct_winograd_weights(g[j], 3 * OCT_WINOGRAD_WEIGHTS, to);
+  }
   for (int i = 0; i < 6; i++) {
-    const int row[3] = {columns[0][i], columns[1][i], columns[2][i]};
-    oct_winograd_weights(row, 1, w);
-    for (int j = 0; j < 6; j++) u[(6 * i + j) * position] = (int16_t)w[j];
+    int16_t *const to[6] = {u[6 * i], u[6 * i + 1], u[6 * i + 2], u[6 * i + 3], u[6 * i + 4], u[6 * i + 5]};
+    oct_winograd_weights(columns[i][0], OCT_WINOGRAD_WEIGHTS, to);
   }
 }
 
@@ -56,12 +62,13 @@ static inline void oct_winograd_pack(const oct_conv_shape *s, const oct_winograd
   for (int64_t o = 0; o < s->out_channels; o += isa->widest) {
     int width = oct_winograd_width(s, isa, o), count = (int)oct_min_i64(width, s->out_channels - o);
     for (int64_t step = 0; step < steps; step++) {
-      int16_t u[OCT_WINOGRAD_POSITIONS * 2 * OCT_DIRECT_WIDTH] = {0}; /* [position][width][2]: written out in whole lines */
+      int16_t g[9][OCT_WINOGRAD_WEIGHTS] = {{0}}, u[OCT_WINOGRAD_POSITIONS][OCT_WINOGRAD_WEIGHTS];
       for (int i = 0; i < count; i++)
         for (int c = 0; c < 2 && 2 * step + c < s->channels; c++)
-          oct_winograd_weights_3x3(weights + ((o + i) * s->channels + 2 * step + c) * 9, u + 2 * i + c, 2 * width);
+          for (int t = 0; t < 9; t++) g[t][2 * i + c] = weights[((o + i) * s->channels + 2 * step + c) * 9 + t];
+      oct_winograd_weights_3x3(g, u);
       for (int p = 0; p < OCT_WINOGRAD_POSITIONS; p++)
-        memcpy(out + (p * steps + step) * 2 * width, u + p * 2 * width, (size_t)width * 2 * sizeof(int16_t));
+        memcpy(out + (p * steps + step) * 2 * width, u[p], (size_t)width * 2 * sizeof(int16_t));
     }
     out += OCT_WINOGRAD_POSITIONS * steps * 2 * width;
   }
