@@ -121,7 +121,9 @@ static problem choose_depthwise(uint64_t number) {
   s->kernel_h = own ? PICK(3, 3, 5) : PICK(1, 2, 3, 4, 7), s->kernel_w = own ? s->kernel_h : PICK(1, 2, 3, 5, 7);
   s->stride_h = own ? PICK(1, 1, 2) : PICK(1, 2, 3), s->stride_w = own ? s->stride_h : PICK(1, 2, 3);
   s->dilation_h = own ? 1 : PICK(1, 1, 2, 3), s->dilation_w = own ? 1 : PICK(1, 1, 2);
-  choose_size(&p, PICK(1, 1, 2, 3, 4, 5, 7, 8), PICK(1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 23, 28, 31, 33), 60000);
+  bool broad = chance(5); /* rows that are run for several blocks of channels in turn */
+  if (broad) choose_size(&p, PICK(2, 3, 4), PICK(65, 66, 67), 500000);
+  else choose_size(&p, PICK(1, 1, 2, 3, 4, 5, 7, 8), PICK(1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 23, 28, 31, 33), 60000);
   p = completed(p);
   if (chance(40)) {
     p.epilogue = (oct_epilogue_i8){.out = OCT_EPILOGUE_U8, .profile = OCT_PROFILE_ONNX, .high = 255};

@@ -55,7 +55,8 @@ static inline void oct_pack_transposed_block(const float *w, ptrdiff_t stride, i
   ROW(1)
   ROW(2)
   ROW(3)
-  ROW(4) ROW(5) ROW(6) ROW(7) ROW(8) ROW(9) ROW(10) ROW(11) ROW(12) ROW(13) ROW(14) ROW(15)
+  ROW(4)
+  ROW(5) ROW(6) ROW(7) ROW(8) ROW(9) ROW(10) ROW(11) ROW(12) ROW(13) ROW(14) ROW(15)
 #undef ROW
       OCT_TRANSPOSE_LANES(r0, r1, r2, r3);
   OCT_TRANSPOSE_LANES(r4, r5, r6, r7);

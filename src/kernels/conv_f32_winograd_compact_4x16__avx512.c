@@ -84,7 +84,8 @@ PRODUCTS_OF(0)
 PRODUCTS_OF(1)
 PRODUCTS_OF(2)
 PRODUCTS_OF(3)
-PRODUCTS_OF(4) PRODUCTS_OF(5)
+PRODUCTS_OF(4)
+PRODUCTS_OF(5)
 
     static const products_fn rows[6][HEIGHT] = {NAMES_OF(0), NAMES_OF(1), NAMES_OF(2), NAMES_OF(3), NAMES_OF(4), NAMES_OF(5)};
 
@@ -117,7 +118,8 @@ EXPAND(0)
 EXPAND(1)
 EXPAND(2)
 EXPAND(3)
-EXPAND(4) EXPAND(5)
+EXPAND(4)
+EXPAND(5)
 
     typedef void (*expand_fn)(int64_t channels, const float *weights, float *to);
 static const expand_fn expand_rows[6] = {expand_0, expand_1, expand_2, expand_3, expand_4, expand_5};

@@ -10,7 +10,7 @@
 
 #define OCT_STRIP_BLOCKS 8  /* most blocks whose constants are kept at a time */
 #define OCT_STRIP_PART 8    /* most vectors between epilogues by way of memory */
-#define OCT_STRIP_NARROW 32 /* output pixels: images of which each block's weights are to stay near, rather than rows */
+#define OCT_STRIP_NARROW 64 /* output pixels: images of which each block's weights are to stay near, rather than rows */
 #define OCT_STRIP_ROWS 7    /* most input rows */
 
 /* One block of channels. */

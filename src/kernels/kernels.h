@@ -72,6 +72,8 @@ typedef struct oct_conv_i8_args {
   oct_view out;       /* u8, f32 or s32 */
   oct_view residual;  /* u8 (out U8) or f32 (out F32); data NULL: none */
   const void *packed; /* from pack() */
+  const void *next;   /* weights that a later step will wait for, worth being fetched meanwhile; NULL: none */
+  size_t next_bytes;
   oct_epilogue_i8 epilogue;
 } oct_conv_i8_args;
 

@@ -194,6 +194,16 @@ octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel 
   return oct_accumulate_place_out(a, *step, &s->args.out, out, true);
 }
 
+#define FEW_PIXELS 2           /* a product of so few ... */
+#define MANY_BYTES (128 << 10) /* ... and so many weights takes as long as these take to arrive */
+
+static void fetch_before(oct_lowering *l, oct_conv_i8_args *args, size_t bytes) {
+  const oct_conv_shape *s = &args->shape;
+  if (l->before && s->batch * s->out_h * s->out_w <= FEW_PIXELS && bytes >= MANY_BYTES)
+    l->before->next = args->packed, l->before->next_bytes = bytes;
+  l->before = args;
+}
+
 octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
   const oct_accumulate_problem *p = a->p;
   oct_slot *in, *out, *residual = NULL;
@@ -221,6 +231,7 @@ octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
   OCT_TRY(oct_accumulate_step_i8(a, kernel, reasons, in, out, residual, &s, &step));
   OCT_TRY(add_rows(a, step, s, u8, residual != NULL));
   s->args.packed = packed;
+  fetch_before(a->l, &s->args, kernel->packed_bytes(&p->shape));
   s->args.epilogue = (oct_epilogue_i8){.profile = a->l->profile, .bias = bias, .multiplier = multiplier, .high = 255};
   if (u8) OCT_TRY(epilogue_u8(a, in, out, residual, &s->args.epilogue, multiplier));
   else oct_accumulate_epilogue_f32(a, in->scale, &s->args.epilogue, multiplier);

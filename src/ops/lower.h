@@ -87,6 +87,7 @@ typedef struct oct_lowering {
   uint32_t isa_mask;
   const oct_vector_kernels *vector;
   oct_profile profile;
+  struct oct_conv_i8_args *before; /* of the 8-bit product lowered last, or NULL: may fetch weights for the next one */
   struct oct_plan *plan;
 } oct_lowering;
 
