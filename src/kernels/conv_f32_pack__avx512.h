@@ -51,12 +51,9 @@ static inline void oct_pack_transposed_block(const float *w, ptrdiff_t stride, i
                                              int64_t width) {
   const __mmask16 mask = oct_pack_mask(left);
 #define ROW(n) __m512 r##n = (n) < count ? _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, w + (n)*stride), scale) : _mm512_setzero_ps();
-  ROW(0)
-  ROW(1)
-  ROW(2)
-  ROW(3)
-  ROW(4)
-  ROW(5) ROW(6) ROW(7) ROW(8) ROW(9) ROW(10) ROW(11) ROW(12) ROW(13) ROW(14) ROW(15)
+  /* clang-format off */
+  ROW(0) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8) ROW(9) ROW(10) ROW(11) ROW(12) ROW(13) ROW(14) ROW(15)
+/* clang-format on */
 #undef ROW
       OCT_TRANSPOSE_LANES(r0, r1, r2, r3);
   OCT_TRANSPOSE_LANES(r4, r5, r6, r7);

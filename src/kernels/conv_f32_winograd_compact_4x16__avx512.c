@@ -80,12 +80,9 @@ typedef void (*products_fn)(const float *in, int64_t channels, const float *weig
 #define NAMES_OF(row) \
   { products_##row##_1, products_##row##_2, products_##row##_3, products_##row##_4 }
 
-PRODUCTS_OF(0)
-PRODUCTS_OF(1)
-PRODUCTS_OF(2)
-PRODUCTS_OF(3)
-PRODUCTS_OF(4)
-PRODUCTS_OF(5)
+/* clang-format off */
+PRODUCTS_OF(0) PRODUCTS_OF(1) PRODUCTS_OF(2) PRODUCTS_OF(3) PRODUCTS_OF(4) PRODUCTS_OF(5)
+    /* clang-format on */
 
     static const products_fn rows[6][HEIGHT] = {NAMES_OF(0), NAMES_OF(1), NAMES_OF(2), NAMES_OF(3), NAMES_OF(4), NAMES_OF(5)};
 
@@ -114,12 +111,9 @@ static inline __attribute__((always_inline)) void expand_row(const int row, int6
 
 #define EXPAND(row) \
   static __attribute__((noinline)) void expand_##row(int64_t channels, const float *w, float *to) { expand_row(row, channels, w, to); }
-EXPAND(0)
-EXPAND(1)
-EXPAND(2)
-EXPAND(3)
-EXPAND(4)
-EXPAND(5)
+/* clang-format off */
+EXPAND(0) EXPAND(1) EXPAND(2) EXPAND(3) EXPAND(4) EXPAND(5)
+    /* clang-format on */
 
     typedef void (*expand_fn)(int64_t channels, const float *weights, float *to);
 static const expand_fn expand_rows[6] = {expand_0, expand_1, expand_2, expand_3, expand_4, expand_5};

@@ -13,13 +13,11 @@
 #define LINE 16 /* floats */
 
 #define FOR_VECTORS(X, r) X(r, 0) X(r, 1) X(r, 2) X(r, 3)
-#define FOR_ALL(X)  \
-  FOR_VECTORS(X, 0) \
-  FOR_VECTORS(X, 1) \
-  FOR_VECTORS(X, 2) \
-  FOR_VECTORS(X, 3) \
-  FOR_VECTORS(X, 4) \
-  FOR_VECTORS(X, 5) FOR_VECTORS(X, 6) FOR_VECTORS(X, 7) FOR_VECTORS(X, 8) FOR_VECTORS(X, 9) FOR_VECTORS(X, 10) FOR_VECTORS(X, 11)
+/* clang-format off */
+#define FOR_ALL(X)                                                                                     \
+  FOR_VECTORS(X, 0) FOR_VECTORS(X, 1) FOR_VECTORS(X, 2) FOR_VECTORS(X, 3) FOR_VECTORS(X, 4) FOR_VECTORS(X, 5) \
+  FOR_VECTORS(X, 6) FOR_VECTORS(X, 7) FOR_VECTORS(X, 8) FOR_VECTORS(X, 9) FOR_VECTORS(X, 10) FOR_VECTORS(X, 11)
+/* clang-format on */
 #define ACCUMULATOR(r, v) V c##r##_##v = V_ZERO();
 #define WEIGHTS(v) V b##v = columns > v ? V_LOAD(weights + v * LANES) : V_ZERO();
 #define MULTIPLY(r, v) \
