@@ -118,7 +118,7 @@ static inline __attribute__((always_inline)) void oct_amx_products(const oct_amx
   if (high) _tile_loadd(2, b->bias, 0);
   if (high && wide) _tile_loadd(3, b->bias + OCT_AMX_TILE, 0);
   for (int64_t i = 0; i < runs; i++) {
-    const uint8_t *in0 = b->in[0] + i * b->run, *in1 = b->in[1] + i * b->run;
+    const uint8_t *in0 = b->in[0] + i * b->run, *in1 = high ? b->in[1] + i * b->run : in0;
     for (int64_t k = 0; k < steps; k++, in0 += OCT_AMX_DEPTH, in1 += OCT_AMX_DEPTH) {
       _tile_loadd(4, in0, pitch);
       _tile_loadd(6, w, OCT_AMX_DEPTH);
