@@ -62,7 +62,7 @@ const cli_command cli_tune = {
     "Times, inside whole runs, every kernel that can run an integer layer, and how many samples of a batch run best at once. The log is\n"
     "kept per processor, instruction set and version; later sessions of the same layers, batch and number of threads take what it says.\n"
     "Results stay the same bytes. Float layers are chosen by a fixed rule alone, so that their results repeat. A log that is damaged, or\n"
-    "not one, is left alone with a warning; `--tune-log none` (or OCTET_TUNE_LOG=none) takes nothing from any.",
+    "not one, is left alone with a warning. Other commands take nothing from any log with `--tune-log none` (or OCTET_TUNE_LOG=none).",
     "  octet tune model-int8.onnx\n  octet tune model-int8.onnx --batch 1,64 --threads 2 --seconds 10 -o tune.json",
     1,
     1,

@@ -16,7 +16,8 @@ typedef struct problem {
   oct_epilogue_i8 epilogue;
   bool residual, in_place; /* in_place: the residual lies where the output goes */
   int pad_bottom, pad_right, in_gap, out_gap, residual_gap, fill;
-  bool small_bias; /* no bias near int32's ends */
+  bool small_bias;   /* no bias near int32's ends */
+  int32_t most_bias; /* 0: some thousands; else biases go this far, and outputs with them */
 } problem;
 
 /* One image and one group, without strides, dilation and padding; sizes are yet to be set. */
@@ -73,9 +74,10 @@ static inline void fill_channels(const problem *p, data *d) {
   d->padded = (s->out_channels + 63) / 64 * 64;
   d->bias = calloc((size_t)d->padded, 4), d->weight_sum = calloc((size_t)d->padded, 4);
   d->multiplier = calloc((size_t)d->padded, 4), d->float_bias = calloc((size_t)d->padded, 4);
-  float base = (float)(200.0 / (255.0 * 127.0 * (double)products)) * (chance(20) ? 40.0f : 1.0f);
+  const int32_t most = p->most_bias ? p->most_bias : 20000;
+  float base = (float)(200.0 / (p->most_bias ? (double)most : 255.0 * 127.0 * (double)products)) * (chance(20) ? 40.0f : 1.0f);
   for (int64_t c = 0; c < s->out_channels; c++) {
-    d->bias[c] = (int32_t)between(-20000, 20000) * (chance(5) && !p->small_bias ? 100000 : 1);
+    d->bias[c] = (int32_t)between(-most, most) * (chance(5) && !p->small_bias && !p->most_bias ? 100000 : 1);
     d->multiplier[c] = chance(3) ? 0.0f : chance(3) ? 1e-30f : base * (0.25f + (float)(random_u32() % 1000) / 500.0f);
     d->float_bias[c] = (float)between(-1000, 1000) / 128.0f;
     for (int64_t i = 0; i < products; i++) d->weight_sum[c] += d->weights[c * products + i];

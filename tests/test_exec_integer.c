@@ -197,6 +197,30 @@ static void larger_graphs_too(void **state) {
   oct_graph_destroy(graph);
 }
 
+/* Some rows pack weights in another way for another stride: first layers gather bytes by it, tiles of AMX lie otherwise. */
+static void weights_that_serve_two_strides(void **state) {
+  (void)state;
+  /* clang-format off */
+  static const integer_case shared[] = {
+      {"first layers", 0.06,
+       "input x f32[N,1,7,180]\n" U8("x", "0.017", "118") "const w i8[16,1,5,5] = rnd\nquant w i8 scale=0.004\n"
+       "a = conv(x, w)\n" U8("a", "0.06", "131") "b = conv(x, w) strides=1,3\n" U8("b", "0.06", "131") "output a\noutput b\n"},
+      {"first layers, even distances", 0.06,
+       "input x f32[N,1,7,180]\n" U8("x", "0.017", "118") "const w i8[16,1,5,5] = rnd\nquant w i8 scale=0.004\n"
+       "a = conv(x, w) strides=1,4\n" U8("a", "0.06", "131") "b = conv(x, w) strides=1,2\n" U8("b", "0.06", "131") "output a\noutput b\n"},
+      {"tiles of the same number of pixels", 0.2,
+       "input x f32[N,20,5,19]\ninput z f32[N,20,5,35]\n" U8("x", "0.017", "118") U8("z", "0.017", "118") W("w", "20", "128", "3")
+       "a = conv(x, w)\n" U8("a", "0.2", "131") "b = conv(z, w) strides=1,2\n" U8("b", "0.2", "131") "output a\noutput b\n"},
+  };
+  /* clang-format on */
+  for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+    oct_graph *graph = exec_parse(shared[i].text);
+    check_everywhere(shared[i].title, graph, 2, 1);
+    oct_graph_destroy(graph);
+    exec_agrees(shared[i].title, shared[i].text, shared[i].step);
+  }
+}
+
 /* ---- Quantized at run time, and weights alone ---- */
 
 /* clang-format off */
@@ -270,6 +294,7 @@ int main(void) {
       cmocka_unit_test(quantized_graphs_agree_with_the_references),
       cmocka_unit_test(bytes_are_the_same_everywhere),
       cmocka_unit_test(larger_graphs_too),
+      cmocka_unit_test(weights_that_serve_two_strides),
       cmocka_unit_test(dynamic_ranges_are_per_sample),
       cmocka_unit_test(integer_weights_in_float_arithmetic),
       cmocka_unit_test(the_tflite_profile_too),

@@ -23,6 +23,15 @@ static void choose_size(problem *p, int64_t out_h, int64_t out_w, int64_t most) 
   choose_input(p, out_h, out_w);
 }
 
+/* The epilogue that most have in 2 of 5 cases, and biases around the largest sums whose floats are exact. */
+static problem often_plain(problem p) {
+  if (chance(60)) return p;
+  p.epilogue = (oct_epilogue_i8){.out = OCT_EPILOGUE_U8, .profile = OCT_PROFILE_ONNX, .high = 255};
+  p.residual = p.in_place = false;
+  if (chance(40)) p.most_bias = PICK(1 << 22, 6000000, (1 << 23) - 1, 1 << 23, 9000000, 1 << 24, 1 << 30);
+  return p;
+}
+
 /* Data, gaps and epilogue. */
 static problem completed(problem p) {
   p.fill = chance(60) ? FILL_RANDOM : (int)between(1, FILLS - 1);
@@ -41,7 +50,8 @@ static problem choose_direct(uint64_t number) {
   s->kernel_h = PICK(1, 1, 2, 3, 3, 5, 7), s->kernel_w = chance(80) ? s->kernel_h : PICK(1, 2, 3, 4);
   s->stride_h = PICK(1, 1, 2, 3), s->stride_w = chance(80) ? s->stride_h : PICK(1, 2);
   s->dilation_h = PICK(1, 1, 1, 2, 3), s->dilation_w = chance(80) ? s->dilation_h : PICK(1, 2);
-  s->channels = PICK(1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 32, 64, 65),
+  s->channels = PICK(1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 32, 64, 65);
+  if (s->kernel_h * s->kernel_w == 1 && chance(30)) s->channels = PICK(96, 144, 240);
   s->out_channels = PICK(1, 2, 8, 10, 15, 16, 17, 24, 31, 32, 33, 40, 47, 48, 49, 63, 64, 65, 80, 127, 129);
   if (chance(25)) {
     s->groups = PICK(2, 3, 4, 4, 8, 17);
@@ -69,7 +79,7 @@ static problem choose_first_layer(uint64_t number) {
   if (chance(50)) p.residual = false, p.epilogue.out = OCT_EPILOGUE_U8, p.epilogue.profile = OCT_PROFILE_ONNX, p.epilogue.table = NULL;
   if (p.epilogue.out == OCT_EPILOGUE_U8) p.epilogue.rows_per_scale = 0;
   p.in_place &= p.residual;
-  return p;
+  return often_plain(p);
 }
 
 /* Few output channels, stride 1 along rows: numbers that fill vectors badly, also when multiplied by the kernel's columns, and rows of
@@ -81,7 +91,7 @@ static problem choose_few_channels(uint64_t number) {
   s->kernel_h = PICK(1, 2, 3, 3, 5), s->kernel_w = PICK(2, 3, 3, 3, 5, 9);
   s->stride_h = PICK(1, 1, 2), s->dilation_h = PICK(1, 1, 2), s->dilation_w = PICK(1, 1, 1, 2);
   choose_size(&p, PICK(1, 1, 2, 3), PICK(1, 3, 8, 9, 10, 11, 15, 16, 17, 26, 31, 32, 33, 39, 40, 41, 95, 96, 97, 113, 193), 300000);
-  return completed(p);
+  return often_plain(completed(p));
 }
 
 /* Matrix products: rows, inputs and outputs around the sizes of tiles, blocks and panels. */
@@ -124,12 +134,7 @@ static problem choose_depthwise(uint64_t number) {
   bool broad = chance(5); /* rows that are run for several blocks of channels in turn */
   if (broad) choose_size(&p, PICK(2, 3, 4), PICK(65, 66, 67), 500000);
   else choose_size(&p, PICK(1, 1, 2, 3, 4, 5, 7, 8), PICK(1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 23, 28, 31, 33), 60000);
-  p = completed(p);
-  if (chance(40)) {
-    p.epilogue = (oct_epilogue_i8){.out = OCT_EPILOGUE_U8, .profile = OCT_PROFILE_ONNX, .high = 255};
-    p.residual = p.in_place = false;
-  }
-  return p;
+  return often_plain(completed(p));
 }
 
 /* Groups of several channels, narrower than a vector: widths that divide vectors and such that do not. */
@@ -149,13 +154,13 @@ static problem choose_groups(uint64_t number) {
 static problem choose_pointwise(uint64_t number) {
   problem p = problem_of(number);
   oct_conv_shape *s = &p.shape;
-  s->channels = PICK(1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 96, 141, 144);
+  s->channels = PICK(1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 96, 127, 128, 141, 144, 240);
   s->out_channels = PICK(16, 16, 17, 24, 31, 32, 33, 40, 47, 48, 49, 63, 64, 65, 80, 96, 97, 112, 127, 128, 129, 144);
   s->stride_h = PICK(1, 1, 1, 2), s->stride_w = chance(80) ? s->stride_h : PICK(1, 2, 3), s->batch = PICK(1, 1, 2);
   bool large = chance(3); /* more pixels than pass through the panels together */
   if (large) choose_size(&p, PICK(17, 23), PICK(28, 33, 47), 5000000);
   else choose_size(&p, PICK(2, 2, 3, 4, 5), PICK(1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 28, 33), 100000);
-  return completed(p);
+  return often_plain(completed(p));
 }
 
 /* ---- Tests ---- */

@@ -6,7 +6,7 @@
 #ifndef OCT_KERNELS_CONV_I8_DEPTHWISE_STRIPS_AVX512VNNI_H
 #define OCT_KERNELS_CONV_I8_DEPTHWISE_STRIPS_AVX512VNNI_H
 
-#include "kernels/conv_i8_depthwise_positive__avx512vnni.h"
+#include "kernels/conv_i8_positive__avx512vnni.h"
 
 #define OCT_STRIP_BLOCKS 8  /* most blocks whose constants are kept at a time */
 #define OCT_STRIP_PART 8    /* most vectors between epilogues by way of memory */
@@ -17,7 +17,7 @@
 typedef struct oct_strip_block {
   int64_t channel;
   int count, pixels; /* pixels: of a vector */
-  bool positive;     /* see conv_i8_depthwise_positive__avx512vnni.h; two output rows or more */
+  bool positive;     /* see conv_i8_positive__avx512vnni.h; two output rows or more */
   const int8_t *weights;
   oct_quarters start;              /* of sums */
   oct_quarters multiplier, offset; /* if positive */
@@ -261,16 +261,22 @@ static inline void oct_strip_parts(const oct_strip *t, const oct_strip_form *for
   }
 }
 
-/* Whether the block is positive; then start, multiplier and offset are set. */
+/* The least and the largest sums of products: every weight stands in the dot products of two output rows. */
+static inline void oct_strip_bounds(const int8_t *weights, int dots, __m512i *low, __m512i *high) {
+  oct_positive_bounds(weights, dots, 256, low, high);
+  *low = _mm512_srai_epi32(*low, 1), *high = _mm512_srai_epi32(*high, 1);
+}
+
+/* Whether the block, of whole words, is positive; then start, multiplier and offset are set. */
 static inline bool oct_strip_set_positive(oct_strip_block *b, const oct_conv_i8_args *a, int dots) {
-  if (!oct_positive_fits(a, b->channel, b->count)) return false;
+  if (oct_quarters_kind_of(a, b->channel, b->count) != OCT_QUARTERS_PLAIN || b->count % 4) return false;
   oct_quarters m = oct_quarters_repeat(a->epilogue.multiplier + b->channel, b->pixels), start = b->start;
   __m512i *const starts[] = {&start.q0, &start.q1, &start.q2, &start.q3}, *const multipliers[] = {&m.q0, &m.q1, &m.q2, &m.q3};
   __m512i *const offsets[] = {&b->offset.q0, &b->offset.q1, &b->offset.q2, &b->offset.q3};
   const __m512i common = _mm512_set1_epi32(OCT_POSITIVE_LIMIT / 2); /* more than 128 products of 255 * 128 sum to */
   for (int i = 0; i < 4; i++) {
     __m512i low = _mm512_sub_epi32(_mm512_setzero_si512(), common), high = common;
-    if (_mm512_cmpgt_epu32_mask(_mm512_abs_epi32(*starts[i]), common)) oct_positive_bounds(b->weights + 64 * i, dots, &low, &high);
+    if (_mm512_cmpgt_epu32_mask(_mm512_abs_epi32(*starts[i]), common)) oct_strip_bounds(b->weights + 64 * i, dots, &low, &high);
     if (!oct_positive_set(*starts[i], low, high, starts[i], multipliers[i], offsets[i])) return false;
   }
   b->start = start, b->multiplier = m;

@@ -4,34 +4,52 @@
 #ifndef OCT_KERNELS_CONV_I8_FIRST_512_RUN_TILE_H
 #define OCT_KERNELS_CONV_I8_FIRST_512_RUN_TILE_H
 
-static void finish_of(const oct_conv_i8_args *a, int64_t channel, int count, finish *f) {
+typedef struct panel {
+  int64_t channel;
+  int channels;
+  const int8_t *weights;
+  int32_t bias[WIDTH] __attribute__((aligned(64))); /* as lanes are ordered; where sums start */
+  finish finish;
+} panel;
+
+/* Of a panel whose weights and bias are set. */
+static void finish_of(const oct_conv_i8_args *a, panel *p) {
   const oct_epilogue_i8 *e = &a->epilogue;
+  finish *f = &p->finish;
   f->quick = e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX && !a->residual.data && !e->table;
   if (!f->quick) return;
-  for (int i = 0; i < count; i++) f->multiplier[oct_first_lane(WIDTH, i)] = e->multiplier[channel + i];
+  float multiplier[WIDTH] __attribute__((aligned(64))) = {0};
+  __m512i bias[VECTORS];
+  for (int i = 0; i < p->channels; i++) multiplier[oct_first_lane(WIDTH, i)] = e->multiplier[p->channel + i];
+  memcpy(f->multiplier, multiplier, sizeof multiplier);
+  memcpy(bias, p->bias, sizeof bias);
   f->quantize = oct_quantize512_of(e);
-  f->kind = oct_finish512_of(e, oct_largest512(e->multiplier + channel, count), false);
-  f->mask = count == 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
-  f->dense = count == WIDTH && (VECTORS == 4 || a->out.pixel == WIDTH);
+  f->kind = (finish_kind)oct_finish512_of(e, oct_largest512(e->multiplier + p->channel, p->channels), false);
+  const int64_t dots = oct_first_panel_bytes(&a->shape, WIDTH) / (4 * WIDTH);
+  if (f->kind == PLAIN && oct_positive_set_all(VECTORS, p->weights, dots, bias, f->multiplier, f->offset)) f->kind = POSITIVE;
+  memcpy(p->bias, bias, sizeof bias);
+  f->mask = p->channels == 64 ? ~(__mmask64)0 : ((__mmask64)1 << p->channels) - 1;
+  f->dense = p->channels == WIDTH && (VECTORS == 4 || a->out.pixel == WIDTH);
   f->bytes = bytes_by_kind[f->kind];
 }
 
-static inline __attribute__((always_inline)) __m512i finish_acc(const int32_t *acc, const finish *f, oct_finish512 kind) {
+static inline __attribute__((always_inline)) __m512i finish_acc(const int32_t *acc, const finish *f, finish_kind kind) {
   return finish_64(_mm512_load_si512(acc), _mm512_load_si512(acc + 16), _mm512_load_si512(acc + 32), _mm512_load_si512(acc + 48), f, kind);
 }
 
 /* acc holds whole vectors of pixels past the last one, whose values do not
  * matter. */
 static inline __attribute__((always_inline)) void finish_as(const int32_t *acc, int count, char *out, ptrdiff_t step, const finish *f,
-                                                            oct_finish512 kind) {
+                                                            finish_kind kind) {
   for (int r = 0; r < count; r += 4 / VECTORS) finish_store(out + r * step, step, finish_acc(acc + r * WIDTH, f, kind), count - r, f);
 }
 
 static void finish_tile(const int32_t *acc, int count, char *out, ptrdiff_t step, const finish *f) {
   switch (f->kind) {
-    case OCT_FINISH_PLAIN: finish_as(acc, count, out, step, f, OCT_FINISH_PLAIN); return;
-    case OCT_FINISH_SATURATE: finish_as(acc, count, out, step, f, OCT_FINISH_SATURATE); return;
-    case OCT_FINISH_CLAMP: finish_as(acc, count, out, step, f, OCT_FINISH_CLAMP); return;
+    case POSITIVE: finish_as(acc, count, out, step, f, POSITIVE); return;
+    case PLAIN: finish_as(acc, count, out, step, f, PLAIN); return;
+    case SATURATE: finish_as(acc, count, out, step, f, SATURATE); return;
+    case CLAMP: finish_as(acc, count, out, step, f, CLAMP); return;
   }
 }
 
@@ -51,14 +69,6 @@ static void finish_any(const oct_conv_i8_args *a, int32_t *acc, int count, int64
   }
   oct_epilogue_i8_avx512(a, &rows, channel, channels, acc, WIDTH);
 }
-
-typedef struct panel {
-  int64_t channel;
-  int channels;
-  const int8_t *weights;
-  int32_t bias[WIDTH] __attribute__((aligned(64))); /* as lanes are ordered */
-  finish finish;
-} panel;
 
 /* What runs share: where steps begin in a pixel and which moves gather the
  * rest. */
@@ -183,7 +193,7 @@ static void run(const oct_conv_i8_args *a, size_t begin, size_t end, void *works
     panel p = {.channel = channel, .channels = (int)oct_min_i64(WIDTH, s->out_channels - channel)};
     p.weights = (const int8_t *)a->packed + oct_first_moves_bytes(s) + channel / WIDTH * oct_first_panel_bytes(s, WIDTH);
     for (int i = 0; i < p.channels && a->epilogue.bias; i++) p.bias[oct_first_lane(WIDTH, i)] = a->epilogue.bias[channel + i];
-    finish_of(a, channel, p.channels, &p.finish);
+    finish_of(a, &p);
     for (size_t unit = begin; unit < end; unit++) run_row(a, &w, &p, (int64_t)unit);
   }
 }

@@ -5,7 +5,7 @@
 #define OCT_KERNELS_CONV_I8_FIRST_512_TILE_H
 
 #include "kernels/conv_i8_first.h"
-#include "kernels/conv_i8_quarters__avx512vnni.h"
+#include "kernels/conv_i8_positive__avx512vnni.h"
 #include "kernels/conv_i8_tiles__avx512vnni.h"
 
 #define VECTORS (WIDTH / 16)
@@ -57,7 +57,7 @@ _Static_assert(ROWS % (4 / VECTORS) == 0 && ROWS <= OCT_FIRST_ROWS, "tiles fill 
 /* To accumulators, or, where f is given, to bytes. `rows`, `kind` and which of both are constants wherever this is inlined, so the variables
  * of rows beyond them vanish. */
 static inline __attribute__((always_inline)) void tile(const int rows, const oct_first_part parts[2], const int8_t *w, const int32_t *bias,
-                                                       int32_t *acc, const finish *f, oct_finish512 kind, char *out, ptrdiff_t step) {
+                                                       int32_t *acc, const finish *f, finish_kind kind, char *out, ptrdiff_t step) {
   const oct_acc512 b0 = (oct_acc512)VECTOR(_mm512_load_si512, bias, 0), b1 = (oct_acc512)VECTOR(_mm512_load_si512, bias, 1);
   const oct_acc512 b2 = (oct_acc512)VECTOR(_mm512_load_si512, bias, 2), b3 = (oct_acc512)VECTOR(_mm512_load_si512, bias, 3);
   const uint8_t *in = parts[0].in, *left = parts[1].in;
@@ -86,7 +86,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, const oct
 
 #define DEFINE_TILE(count)                                                                                            \
   static void tile_##count(const oct_first_part parts[2], const int8_t *weights, const int32_t *bias, int32_t *acc) { \
-    tile(count, parts, weights, bias, acc, NULL, OCT_FINISH_CLAMP, NULL, 0);                                          \
+    tile(count, parts, weights, bias, acc, NULL, CLAMP, NULL, 0);                                                     \
   }
 DEFINE_TILE(1)
 DEFINE_TILE(2)
@@ -114,7 +114,7 @@ static const oct_first_tile_fn by_rows[] = {NULL, tile_1, tile_2, tile_3, tile_4
 
 /* `tiles` tiles side by side. */
 static inline __attribute__((always_inline)) void bytes_as(const oct_first_part parts[2], int tiles, const int8_t *weights,
-                                                           const int32_t *bias, const finish *f, oct_finish512 kind, char *out,
+                                                           const int32_t *bias, const finish *f, finish_kind kind, char *out,
                                                            ptrdiff_t step) {
   oct_first_part part[2] = {parts[0], parts[1]};
   for (; tiles > 0; tiles--, out += ROWS * step) {
@@ -124,14 +124,17 @@ static inline __attribute__((always_inline)) void bytes_as(const oct_first_part 
 }
 static void bytes_plain(const oct_first_part parts[2], int tiles, const int8_t *weights, const int32_t *bias, const finish *f, char *out,
                         ptrdiff_t step) {
-  bytes_as(parts, tiles, weights, bias, f, OCT_FINISH_PLAIN, out, step);
+  bytes_as(parts, tiles, weights, bias, f, PLAIN, out, step);
 }
 static void bytes_saturate(const oct_first_part parts[2], int tiles, const int8_t *weights, const int32_t *bias, const finish *f, char *out,
                            ptrdiff_t step) {
-  bytes_as(parts, tiles, weights, bias, f, OCT_FINISH_SATURATE, out, step);
+  bytes_as(parts, tiles, weights, bias, f, SATURATE, out, step);
 }
-static const bytes_fn bytes_by_kind[] = {
-    [OCT_FINISH_CLAMP] = NULL, [OCT_FINISH_SATURATE] = bytes_saturate, [OCT_FINISH_PLAIN] = bytes_plain};
+static void bytes_positive(const oct_first_part parts[2], int tiles, const int8_t *weights, const int32_t *bias, const finish *f, char *out,
+                           ptrdiff_t step) {
+  bytes_as(parts, tiles, weights, bias, f, POSITIVE, out, step);
+}
+static const bytes_fn bytes_by_kind[] = {[CLAMP] = NULL, [SATURATE] = bytes_saturate, [PLAIN] = bytes_plain, [POSITIVE] = bytes_positive};
 
 #include "kernels/conv_i8_first_512_run_tile.h"
 

@@ -22,8 +22,12 @@ static const char *reject(const oct_conv_shape *s) {
 
 /* ---- Panels ---- */
 
+#define FIVE_ROWS(tile, vectors) \
+  tile##_##vectors##_DETOUR, tile##_##vectors##_PLAIN, tile##_##vectors##_SATURATE, tile##_##vectors##_ADD, tile##_##vectors##_SHIFTED
 #define ROWS_OF(tile, vectors) \
-  { tile##_##vectors##_DETOUR, tile##_##vectors##_PLAIN, tile##_##vectors##_SATURATE, tile##_##vectors##_ADD, tile##_##vectors##_SHIFTED }
+  { FIVE_ROWS(tile, vectors), tile##_##vectors##_POSITIVE }
+#define ROWS_OF_HALVES(vectors) \
+  { FIVE_ROWS(halves, vectors) }
 #define DEFINE(tile, vectors, form)                                                                                 \
   static __attribute__((noinline)) void tile##_##vectors##_##form(oct_pointwise_panel *p, oct_pointwise_place at) { \
     tile##_row(p, at, vectors, OCT_POINTWISE_##form);                                                               \
@@ -35,13 +39,17 @@ static const char *reject(const oct_conv_shape *s) {
 #define HALVES_3(form) DEFINE(halves, 3, form)
 #define HALVES_5(form) DEFINE(halves, 5, form)
 OCT_POINTWISE_FORMS(WIDE_4)
+WIDE_4(POSITIVE)
 OCT_POINTWISE_FORMS(WIDE_3)
+WIDE_3(POSITIVE)
 OCT_POINTWISE_FORMS(NARROW_2)
+NARROW_2(POSITIVE)
 OCT_POINTWISE_FORMS(NARROW_1)
+NARROW_1(POSITIVE)
 OCT_POINTWISE_FORMS(HALVES_3)
 OCT_POINTWISE_FORMS(HALVES_5)
 
-#define FORMS 5
+#define FORMS (OCT_POINTWISE_POSITIVE + 1)
 
 /* What a kind of panel is. Lane i of vector j, counted as i + 16 j, has the weights of one channel, or of half of its step. */
 typedef struct panel_kind {
@@ -50,8 +58,8 @@ typedef struct panel_kind {
 } panel_kind;
 
 static const panel_kind kind_64 = {64, 4, 4, ROWS_OF(wide, 4)}, kind_48 = {48, 3, 4, ROWS_OF(wide, 3)},
-                        kind_40 = {40, 5, 8, ROWS_OF(halves, 5)}, kind_32 = {32, 2, 4, ROWS_OF(narrow, 2)},
-                        kind_24 = {24, 3, 8, ROWS_OF(halves, 3)}, kind_16 = {16, 1, 4, ROWS_OF(narrow, 1)};
+                        kind_40 = {40, 5, 8, ROWS_OF_HALVES(5)}, kind_32 = {32, 2, 4, ROWS_OF(narrow, 2)},
+                        kind_24 = {24, 3, 8, ROWS_OF_HALVES(3)}, kind_16 = {16, 1, 4, ROWS_OF(narrow, 1)};
 
 /* The kind of the panel that begins at output channel `first`. */
 static const panel_kind *kind_of(const oct_conv_shape *s, int64_t first) {
@@ -118,10 +126,26 @@ static void order_sums(const panel_kind *k, const float *values, __m512i *to) {
   if (k->step == 8) to[full] = _mm512_broadcast_i64x4(load8(values ? (const int32_t *)(const void *)(values + 16 * full) : NULL));
 }
 
+/* Of a panel whose weights and channels are set. */
+static void panel_epilogue(const panel_kind *k, oct_pointwise_panel *p) {
+  const oct_epilogue_i8 *e = &p->args->epilogue;
+  oct_pointwise_form form = oct_pointwise_form_of(p->args, p->channel, p->count);
+  order_bias(k, e->bias ? e->bias + p->channel : NULL, p->bias);
+  if (form != OCT_POINTWISE_DETOUR) {
+    p->quantize = oct_quantize512_of(e);
+    order_sums(k, e->multiplier + p->channel, p->multiplier);
+  }
+  const bool shifted = e->out == OCT_EPILOGUE_ROUNDED && e->float_bias;
+  if (form == OCT_POINTWISE_SHIFTED) order_sums(k, shifted ? e->float_bias + p->channel : NULL, p->float_bias);
+  if (form == OCT_POINTWISE_PLAIN && k->step == 4 &&
+      oct_positive_set_all(k->vectors, p->weights, p->bytes / 4, p->bias, p->multiplier, p->float_bias))
+    form = OCT_POINTWISE_POSITIVE;
+  p->row = k->rows[form];
+}
+
 static void panel_of(const oct_conv_i8_args *a, int64_t channel, const int8_t *weights, oct_pointwise_panel *p) {
   const oct_conv_shape *s = &a->shape;
-  const oct_epilogue_i8 *e = &a->epilogue;
-  const ptrdiff_t element = (ptrdiff_t)oct_epilogue_element(e);
+  const ptrdiff_t element = (ptrdiff_t)oct_epilogue_element(&a->epilogue);
   const panel_kind *k = kind_of(s, channel);
   p->ahead = 0;
   p->args = a, p->channel = channel, p->bytes = bytes_of(s, k), p->weights = weights;
@@ -131,14 +155,7 @@ static void panel_of(const oct_conv_i8_args *a, int64_t channel, const int8_t *w
   if (channel + p->count < s->out_channels) p->end += weights_of(s, kind_of(s, channel + p->count));
   if (channel == 0 && s->stride_w > 1) p->ahead = s->stride_h * a->in.row;
   p->in_pixel = a->in.pixel * s->stride_w, p->out_pixel = a->out.pixel * element, p->residual_pixel = a->residual.pixel * element;
-  const oct_pointwise_form form = oct_pointwise_form_of(a, channel, p->count);
-  p->row = k->rows[form];
-  order_bias(k, e->bias ? e->bias + channel : NULL, p->bias);
-  if (form == OCT_POINTWISE_DETOUR) return;
-  p->quantize = oct_quantize512_of(e);
-  order_sums(k, e->multiplier + channel, p->multiplier);
-  const bool shifted = e->out == OCT_EPILOGUE_ROUNDED && e->float_bias;
-  if (form == OCT_POINTWISE_SHIFTED) order_sums(k, shifted ? e->float_bias + channel : NULL, p->float_bias);
+  panel_epilogue(k, p);
 }
 
 /* ---- Running ---- */

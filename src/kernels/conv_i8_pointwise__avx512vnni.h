@@ -4,16 +4,16 @@
 #ifndef OCT_KERNELS_CONV_I8_POINTWISE_AVX512VNNI_H
 #define OCT_KERNELS_CONV_I8_POINTWISE_AVX512VNNI_H
 
-#include "kernels/conv_i8_quarters__avx512vnni.h"
+#include "kernels/conv_i8_positive__avx512vnni.h"
 #include "kernels/conv_i8_tiles__avx512vnni.h"
 
 /* How accumulators become outputs. Each has code of its own, so there are few. DETOUR: by oct_epilogue_i8_avx512(). PLAIN and SATURATE: as
  * oct_finish512, without residuals. ADD: residuals, where packing saturates. SHIFTED: any other bytes of profile onnx without residuals, or
- * rounded floats of one scale. */
+ * rounded floats of one scale. POSITIVE: PLAIN as conv_i8_positive__avx512vnni.h has it; not for sums of halves. */
 #define OCT_POINTWISE_FORMS(X) X(DETOUR) X(PLAIN) X(SATURATE) X(ADD) X(SHIFTED)
 typedef enum oct_pointwise_form {
 #define X(name) OCT_POINTWISE_##name,
-  OCT_POINTWISE_FORMS(X)
+  OCT_POINTWISE_FORMS(X) X(POSITIVE)
 #undef X
 } oct_pointwise_form;
 
@@ -30,7 +30,8 @@ typedef struct oct_pointwise_panel oct_pointwise_panel;
 typedef void (*oct_pointwise_row_fn)(oct_pointwise_panel *panel, oct_pointwise_place at);
 
 struct oct_pointwise_panel {
-  __m512i bias[5], multiplier[4], float_bias[4]; /* as its accumulators, or what becomes of them, are ordered */
+  /* As its accumulators, or what becomes of them, are ordered. If POSITIVE, accumulators start at `bias` and `float_bias` is the offset. */
+  __m512i bias[5], multiplier[4], float_bias[4];
   oct_quantize512 quantize;
   __mmask64 mask; /* its channels */
   const oct_conv_i8_args *args;
@@ -46,7 +47,7 @@ struct oct_pointwise_panel {
 };
 
 static inline oct_finish512 oct_pointwise_finish(oct_pointwise_form f) {
-  if (f == OCT_POINTWISE_PLAIN) return OCT_FINISH_PLAIN;
+  if (f == OCT_POINTWISE_PLAIN || f == OCT_POINTWISE_POSITIVE) return OCT_FINISH_PLAIN;
   return f == OCT_POINTWISE_SHIFTED ? OCT_FINISH_CLAMP : OCT_FINISH_SATURATE;
 }
 
@@ -69,6 +70,7 @@ static inline oct_pointwise_form oct_pointwise_form_of(const oct_conv_i8_args *a
 static inline __attribute__((always_inline)) __m512i oct_pointwise_round(const oct_pointwise_panel *p, __m512i c, int j, __m512i residual,
                                                                          oct_pointwise_form form) {
   const oct_quantize512 *q = &p->quantize;
+  if (form == OCT_POINTWISE_POSITIVE) return oct_positive_round(c, p->multiplier[j], p->float_bias[j]);
   __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(c), _mm512_castsi512_ps(p->multiplier[j]));
   if (form == OCT_POINTWISE_SHIFTED) t = _mm512_add_ps(t, _mm512_castsi512_ps(p->float_bias[j]));
   if (form == OCT_POINTWISE_ADD)
@@ -94,8 +96,8 @@ static inline __attribute__((always_inline)) oct_pointwise_place oct_pointwise_a
 }
 
 /* acc[pixel][width] of the first `count` pixels, by the epilogue for any case. */
-static __attribute__((noinline)) void oct_pointwise_detour(const oct_pointwise_panel *p, const oct_pointwise_place *at, int64_t count,
-                                                           const int32_t *acc, int width) {
+static __attribute__((noinline, unused)) void oct_pointwise_detour(const oct_pointwise_panel *p, const oct_pointwise_place *at,
+                                                                   int64_t count, const int32_t *acc, int width) {
   oct_direct_rows rows; /* large: only what is used is set */
   rows.pixel = at->pixel, rows.count = (int)count;
   for (int64_t r = 0; r < count; r++) {

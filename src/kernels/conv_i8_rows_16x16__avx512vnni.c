@@ -4,6 +4,7 @@
  *
  * Packed weights: [kernel row][step of 4 channels][column][16][4]. A unit is one output row.
  * SPDX-License-Identifier: MIT */
+#include "kernels/conv_i8_positive__avx512vnni.h"
 #include "kernels/conv_i8_tiles__avx512vnni.h"
 
 #define COLUMNS 3
@@ -118,6 +119,36 @@ typedef struct rows_line {
   int64_t pixel;
 } rows_line;
 
+/* What makes bytes of sums that are positive (conv_i8_positive__avx512vnni.h). */
+typedef struct rows_sums {
+  __m512i multiplier, offset;
+  bool positive;
+} rows_sums;
+
+/* Then the bias becomes the start of sums. */
+static rows_sums sums_of(const oct_conv_i8_args *a, int32_t *bias) {
+  const oct_conv_shape *s = &a->shape;
+  rows_sums sums = {.positive = false};
+  if (s->out_channels != WIDTH || a->out.pixel != WIDTH || oct_quarters_kind_of(a, 0, WIDTH) != OCT_QUARTERS_PLAIN) return sums;
+  __m512i start = _mm512_load_si512(bias);
+  sums.multiplier = _mm512_loadu_si512(a->epilogue.multiplier);
+  sums.positive = oct_positive_set_all(1, a->packed, s->kernel_h * steps_of(s) * COLUMNS, &start, &sums.multiplier, &sums.offset);
+  _mm512_store_si512(bias, start);
+  return sums;
+}
+
+/* Pixels side by side. Of sums past the last pixel, up to a multiple of 4, the values do not matter. */
+static void finish_positive(const rows_sums *sums, char *out, int64_t count, const int32_t *acc) {
+  const __m512i m = sums->multiplier, offset = sums->offset;
+#define PIXEL(r) oct_positive_round(_mm512_load_si512(acc + (r)*WIDTH), m, offset)
+  for (; count > 0; count -= 4, acc += 4 * WIDTH, out += 4 * WIDTH) {
+    const __m512i bytes = oct_pack_vectors512(PIXEL(0), PIXEL(1), PIXEL(2), PIXEL(3), NULL, OCT_FINISH_PLAIN);
+    if (count >= 4) _mm512_storeu_si512(out, bytes);
+    else _mm512_mask_storeu_epi64(out, (__mmask8)((1 << 2 * count) - 1), bytes);
+  }
+#undef PIXEL
+}
+
 /* Four pixels of 16 channels whose bytes lie side by side; `residual` and `how` are constant where this is inlined. */
 static inline __attribute__((always_inline)) void finish_quads(const oct_conv_i8_args *a, char *out, const char *residual, ptrdiff_t step,
                                                                int64_t count, const int32_t *acc, const oct_finish512 how) {
@@ -153,7 +184,12 @@ static void advance(const oct_conv_i8_args *a, rows_line *at, int64_t count) {
 }
 
 /* Finishes `count` pixels of acc and goes past them. */
-static void finish(const oct_conv_i8_args *a, rows_line *at, int64_t count, const int32_t *acc) {
+static void finish(const oct_conv_i8_args *a, const rows_sums *sums, rows_line *at, int64_t count, const int32_t *acc) {
+  if (sums->positive) {
+    finish_positive(sums, at->out, count, acc);
+    advance(a, at, count);
+    return;
+  }
   const oct_epilogue_i8 *e = &a->epilogue;
   const bool bytes = e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX && !e->table;
   if (bytes && a->shape.out_channels == WIDTH && at->out_step == WIDTH) {
@@ -171,7 +207,7 @@ static void finish(const oct_conv_i8_args *a, rows_line *at, int64_t count, cons
 }
 
 /* By tiles of equal lengths, as far as possible. */
-static void run_row(const oct_conv_i8_args *a, const rows_part *part, const int32_t *bias, int64_t n, int64_t y) {
+static void run_row(const oct_conv_i8_args *a, const rows_part *part, const int32_t *bias, const rows_sums *sums, int64_t n, int64_t y) {
   int32_t acc[PIXELS * TOGETHER * WIDTH] __attribute__((aligned(64)));
   const oct_conv_shape *s = &a->shape;
   const size_t element = oct_epilogue_element(&a->epilogue);
@@ -189,7 +225,7 @@ static void run_row(const oct_conv_i8_args *a, const rows_part *part, const int3
       by_pixels[take](part, at.in + pixels * a->in.pixel, a->packed, bias, acc + pixels * WIDTH);
       pixels += take;
     }
-    finish(a, &at, pixels, acc);
+    finish(a, sums, &at, pixels, acc);
   }
 }
 
@@ -198,10 +234,11 @@ static void run(const oct_conv_i8_args *a, size_t begin, size_t end, void *works
   const oct_conv_shape *s = &a->shape;
   int32_t bias[WIDTH] __attribute__((aligned(64))) = {0};
   for (int64_t i = 0; i < s->out_channels && a->epilogue.bias; i++) bias[i] = a->epilogue.bias[i];
+  const rows_sums sums = sums_of(a, bias);
   const rows_part part = {.kernel_h = s->kernel_h, .bytes = steps_of(s) * 4, .row = s->dilation_h * a->in.row, .pixel = a->in.pixel};
   for (int64_t unit = (int64_t)begin; unit < (int64_t)end; unit++) {
     int64_t n = oct_quotient(unit, s->out_h);
-    run_row(a, &part, bias, n, unit - n * s->out_h);
+    run_row(a, &part, bias, &sums, n, unit - n * s->out_h);
   }
 }
 

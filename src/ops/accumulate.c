@@ -202,9 +202,9 @@ uint64_t oct_accumulate_packing(const oct_accumulate_problem *p, const char *ker
   const oct_quant *q = p->weights->quant;
   for (int64_t i = 0; q && i < q->count * (int64_t)sizeof(float); i++) hash = (hash ^ ((const uint8_t *)q->scale)[i]) * 1099511628211u;
   if (p->part) hash = (hash ^ (uint64_t)(p->part->number + 1)) * 1099511628211u;
-  snprintf(name, size, "%s g%d k%dx%d d%dx%d %lldx%lld %s a%a %llx", kernel, p->shape.groups, p->shape.kernel_h, p->shape.kernel_w,
-           p->shape.dilation_h, p->shape.dilation_w, (long long)p->shape.out_channels, (long long)p->shape.channels,
-           p->weights_by_k ? "kn" : "nk", (double)p->alpha, (unsigned long long)hash);
+  snprintf(name, size, "%s g%d k%dx%d s%dx%d d%dx%d %lldx%lld %s a%a %llx", kernel, p->shape.groups, p->shape.kernel_h, p->shape.kernel_w,
+           p->shape.stride_h, p->shape.stride_w, p->shape.dilation_h, p->shape.dilation_w, (long long)p->shape.out_channels,
+           (long long)p->shape.channels, p->weights_by_k ? "kn" : "nk", (double)p->alpha, (unsigned long long)hash);
   return hash;
 }
 

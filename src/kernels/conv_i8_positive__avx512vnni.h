@@ -1,8 +1,8 @@
-/* Depthwise helper: 64 sums of 32 bits to bytes where these are rounded floats of zero point 0 that fill 0..255, as after most ReLUs, by one
+/* Convolution helper: sums of 32 bits to bytes where these are rounded floats of zero point 0 that fill 0..255, as after most ReLUs, by one
  * instruction less than in general (AVX-512 VNNI).
  * SPDX-License-Identifier: MIT */
-#ifndef OCT_KERNELS_CONV_I8_DEPTHWISE_POSITIVE_AVX512VNNI_H
-#define OCT_KERNELS_CONV_I8_DEPTHWISE_POSITIVE_AVX512VNNI_H
+#ifndef OCT_KERNELS_CONV_I8_POSITIVE_AVX512VNNI_H
+#define OCT_KERNELS_CONV_I8_POSITIVE_AVX512VNNI_H
 
 #include "kernels/conv_i8_quarters__avx512vnni.h"
 
@@ -11,6 +11,7 @@
  * rounded product of the sum would be, or something that is not positive, either. */
 #define OCT_POSITIVE_MAGIC 0x4B000000
 #define OCT_POSITIVE_LIMIT (1 << 23)
+#define OCT_POSITIVE_PRODUCTS 256 /* so many products of bytes sum to less than the limit */
 
 static inline __attribute__((always_inline)) __m512i oct_positive_round(__m512i sum, __m512i multiplier, __m512i offset) {
   return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(multiplier), _mm512_castsi512_ps(offset)));
@@ -22,21 +23,14 @@ static inline __attribute__((always_inline)) __m512i oct_positive_bytes(oct_quar
   return _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
 }
 
-/* Whether the epilogue is such a one for these channels, which are whole words. */
-static inline bool oct_positive_fits(const oct_conv_i8_args *a, int64_t channel, int count) {
-  const oct_epilogue_i8 *e = &a->epilogue;
-  if (e->out != OCT_EPILOGUE_U8 || e->profile != OCT_PROFILE_ONNX || a->residual.data || e->table || count % 4) return false;
-  return oct_finish512_of(e, oct_largest512(e->multiplier + channel, count), false) == OCT_FINISH_PLAIN;
-}
-
 /* The byte that sums become. */
 static inline __m512i oct_positive_byte(__m512i sums, __m512i multiplier) {
   const __m512i x = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_castsi512_ps(multiplier)));
   return _mm512_min_epi32(_mm512_max_epi32(x, _mm512_setzero_si512()), _mm512_set1_epi32(255));
 }
 
-/* One quarter of a block that is plain: whether its sums are below 2^23, or, as those of a channel that hardly depends on its input may be,
- * large, but all of one byte, which then is the offset. Between bias + low and bias + high lie all sums. */
+/* 16 channels that are plain: whether their sums are below 2^23, or, as those of a channel that hardly depends on its input may be, large,
+ * but all of one byte, which then is the offset. Between bias + low and bias + high lie all sums, which have OCT_POSITIVE_PRODUCTS or less. */
 static inline bool oct_positive_set(__m512i bias, __m512i low, __m512i high, __m512i *start, __m512i *multiplier, __m512i *offset) {
   const __m512i limit = _mm512_set1_epi32(OCT_POSITIVE_LIMIT), magic = _mm512_set1_epi32(OCT_POSITIVE_MAGIC);
   const __m512i least = _mm512_add_epi32(bias, low), most = _mm512_add_epi32(bias, high);
@@ -52,16 +46,32 @@ static inline bool oct_positive_set(__m512i bias, __m512i low, __m512i high, __m
   return !wrong && (__mmask16)(small | same) == 0xFFFF;
 }
 
-/* The least and the largest sum of products: every weight stands in the dot products of two output rows. */
-static inline void oct_positive_bounds(const int8_t *weights, int dots, __m512i *low, __m512i *high) {
+/* The least and the largest sum of products of 16 channels, which have 64 weights at every `stride` bytes. */
+static inline void oct_positive_bounds(const int8_t *weights, int64_t dots, ptrdiff_t stride, __m512i *low, __m512i *high) {
   const __m512i zero = _mm512_setzero_si512(), most = _mm512_set1_epi8(-1);
   *low = *high = zero;
-  for (int i = 0; i < dots; i++) {
-    const __m512i w = _mm512_loadu_si512(weights + 256 * i);
+  for (int64_t i = 0; i < dots; i++, weights += stride) {
+    const __m512i w = _mm512_loadu_si512(weights);
     *low = _mm512_dpbusd_epi32(*low, most, _mm512_min_epi8(w, zero));
     *high = _mm512_dpbusd_epi32(*high, most, _mm512_max_epi8(w, zero));
   }
-  *low = _mm512_srai_epi32(*low, 1), *high = _mm512_srai_epi32(*high, 1);
+}
+
+/* `vectors` times 16 channels of plain epilogue: whether all are positive, of which bias becomes the start. `dots` as above: 4 products each. */
+static inline bool oct_positive_set_all(int vectors, const int8_t *weights, int64_t dots, __m512i *bias, __m512i *multiplier,
+                                        __m512i *offset) {
+  if (dots * 4 > OCT_POSITIVE_PRODUCTS) return false;
+  const __m512i common = _mm512_set1_epi32((int)dots * 4 * 255 * 128),
+                room = _mm512_sub_epi32(_mm512_set1_epi32(OCT_POSITIVE_LIMIT), common);
+  __m512i start[4], factor[4];
+  for (int i = 0; i < vectors; i++) {
+    __m512i low = _mm512_sub_epi32(_mm512_setzero_si512(), common), high = common;
+    start[i] = bias[i], factor[i] = multiplier[i];
+    if (_mm512_cmpge_epu32_mask(_mm512_abs_epi32(bias[i]), room)) oct_positive_bounds(weights + 64 * i, dots, 64 * vectors, &low, &high);
+    if (!oct_positive_set(bias[i], low, high, start + i, factor + i, offset + i)) return false;
+  }
+  for (int i = 0; i < vectors; i++) bias[i] = start[i], multiplier[i] = factor[i];
+  return true;
 }
 
 #endif
