@@ -242,6 +242,37 @@ static octet_status sum_all(oct_accumulate *a, int32_t **sums, bool *fits) {
   return OCTET_OK;
 }
 
+static int64_t padded_channels(const oct_conv_shape *s) { return (s->out_channels + 63) / 64 * 64; }
+
+/* All pixels have one scale: it goes into multipliers and biases, which lie at the start of the workspace, so that kernels see an epilogue
+ * without scales of rows, which they finish in registers. The arithmetic is the same (kernels.h). */
+static octet_status run_one_scale(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
+  (void)ctx;
+  const oct_i8_step *s = params;
+  const oct_epilogue_i8 *from = &s->args.epilogue;
+  const int64_t padded = padded_channels(&s->args.shape);
+  int32_t *bias = workspace;
+  float *multiplier = (float *)workspace + padded;
+  const float scale = from->row_scale[0];
+  const uint32_t zero_point = (uint32_t)from->row_zero_point[0];
+  for (int64_t c = 0; c < padded; c++) {
+    bias[c] = (int32_t)((uint32_t)from->bias[c] - zero_point * (uint32_t)from->weight_sum[c]);
+    multiplier[c] = scale * from->multiplier[c];
+  }
+  oct_conv_i8_args args = s->args;
+  args.epilogue.bias = bias, args.epilogue.multiplier = multiplier;
+  args.epilogue.row_scale = NULL, args.epilogue.row_zero_point = NULL, args.epilogue.weight_sum = NULL;
+  s->kernel->run(&args, begin, end, multiplier + padded);
+  return OCTET_OK;
+}
+
+static void run_with_one_scale(oct_step *step, const oct_i8_step *s) {
+  const oct_conv_shape *shape = &s->args.shape;
+  if (!s->args.epilogue.rows_per_scale || s->args.epilogue.rows_per_scale < shape->batch * shape->out_h * shape->out_w) return;
+  step->run = run_one_scale;
+  step->workspace_bytes += (size_t)padded_channels(shape) * (sizeof(int32_t) + sizeof(float));
+}
+
 octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done) {
   char reasons[512] = "";
   const int8_t *weights = a->p->weights_by_k ? NULL : a->p->weights->tensor->data;
@@ -269,5 +300,6 @@ octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done) {
   oct_epilogue_i8 *e = &s->args.epilogue;
   OCT_TRY(dynamic_epilogue(a, step, &d, sums, e));
   if (u8) round_epilogue(a, d.slots[1] ? 1 : d.slots[0]->scale, e);
+  run_with_one_scale(step, s);
   return oct_accumulate_finish(a, out);
 }
