@@ -22,14 +22,10 @@ DEFINE_PRODUCTS_6(4)
 
 /* ---- Bytes: oct_winograd_bytes_fn ---- */
 
-#define DEFINE_OUTPUT_64(h, w)                                                                                         \
-  static void output_64_##h##w(const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias, int32_t *acc) { \
-    output(h, w, 0, m, position, vectors, bias, acc);                                                                  \
-  }
-DEFINE_OUTPUT_64(3, 3)
-DEFINE_OUTPUT_64(3, 4)
-DEFINE_OUTPUT_64(4, 3)
-DEFINE_OUTPUT_64(4, 4)
+DEFINE_OUTPUT(output_64_33, 3, 3, 0)
+DEFINE_OUTPUT(output_64_34, 3, 4, 0)
+DEFINE_OUTPUT(output_64_43, 4, 3, 0)
+DEFINE_OUTPUT(output_64_44, 4, 4, 0)
 
 /* The bytes of one tile from 64 times its sums. */
 INLINE void tile_bytes(const oct_conv_i8_args *a, const oct_winograd_tile *t, int64_t channel, const int32_t *acc, const __m512 *multiplier,

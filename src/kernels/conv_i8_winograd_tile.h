@@ -247,14 +247,16 @@ static void expand(int i, const int8_t *w, int64_t steps, int vectors, int16_t *
 }
 #endif
 
+#define DEFINE_OUTPUT(name, h, w, shift)                                                                   \
+  static void name(const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias, int32_t *acc) { \
+    output(h, w, shift, m, position, vectors, bias, acc);                                                  \
+  }
 #define DEFINE_TRANSFORMS(h, w)                                                                                               \
   static void input_##h##w(const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v, ptrdiff_t position, \
                            ptrdiff_t chunk) {                                                                                 \
     input(h, w, in, row, pixel, chunks, v, position, chunk);                                                                  \
   }                                                                                                                           \
-  static void output_##h##w(const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias, int32_t *acc) {           \
-    output(h, w, 6, m, position, vectors, bias, acc);                                                                         \
-  }
+  DEFINE_OUTPUT(output_##h##w, h, w, 6)
 
 DEFINE_TRANSFORMS(3, 3)
 DEFINE_TRANSFORMS(3, 4)

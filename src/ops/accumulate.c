@@ -318,8 +318,7 @@ static octet_status check(oct_accumulate *a) {
 
 octet_status oct_accumulate_lower(oct_lowering *l, const oct_accumulate_problem *given) {
   oct_accumulate_problem own = *given, *problem = &own;
-  oct_accumulate a = {
-      .l = l, .p = problem, .padded = (given->shape.out_channels + 63) / 64 * 64, .fusion = oct_lower_fusion(l, given->node)};
+  oct_accumulate a = {.l = l, .p = problem, .padded = oct_accumulate_padded(&given->shape), .fusion = oct_lower_fusion(l, given->node)};
   if (a.fusion.bias) own.bias = a.fusion.bias, own.bias_factor = 0;
   if (own.part && own.part->bias) own.bias = own.part->bias, own.bias_factor = 0;
   OCT_TRY(check(&a));

@@ -242,15 +242,13 @@ static octet_status sum_all(oct_accumulate *a, int32_t **sums, bool *fits) {
   return OCTET_OK;
 }
 
-static int64_t padded_channels(const oct_conv_shape *s) { return (s->out_channels + 63) / 64 * 64; }
-
 /* All pixels have one scale: it goes into multipliers and biases, which lie at the start of the workspace, so that kernels see an epilogue
  * without scales of rows, which they finish in registers. The arithmetic is the same (kernels.h). */
 static octet_status run_one_scale(octet_context *ctx, const void *params, size_t begin, size_t end, void *workspace) {
   (void)ctx;
   const oct_i8_step *s = params;
   const oct_epilogue_i8 *from = &s->args.epilogue;
-  const int64_t padded = padded_channels(&s->args.shape);
+  const int64_t padded = oct_accumulate_padded(&s->args.shape);
   int32_t *bias = workspace;
   float *multiplier = (float *)workspace + padded;
   const float scale = from->row_scale[0];
@@ -270,7 +268,7 @@ static void run_with_one_scale(oct_step *step, const oct_i8_step *s) {
   const oct_conv_shape *shape = &s->args.shape;
   if (!s->args.epilogue.rows_per_scale || s->args.epilogue.rows_per_scale < shape->batch * shape->out_h * shape->out_w) return;
   step->run = run_one_scale;
-  step->workspace_bytes += (size_t)padded_channels(shape) * (sizeof(int32_t) + sizeof(float));
+  step->workspace_bytes += (size_t)oct_accumulate_padded(shape) * (sizeof(int32_t) + sizeof(float));
 }
 
 octet_status oct_accumulate_lower_dynamic(oct_accumulate *a, bool *done) {

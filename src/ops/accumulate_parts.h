@@ -9,7 +9,7 @@ typedef struct oct_accumulate {
   oct_lowering *l;
   const oct_accumulate_problem *p;
   oct_fusion fusion;
-  int64_t padded;      /* output channels rounded up to 64 */
+  int64_t padded;      /* oct_accumulate_padded() */
   float rounded_scale; /* of fusion.rounded as stored: unsigned 8-bit */
   int32_t rounded_zero_point;
   bool table_after; /* the fused table cannot run in the kernel and follows as a step */
@@ -29,6 +29,8 @@ octet_status oct_accumulate_table(oct_accumulate *a, const oct_slot *out, const 
 octet_status oct_accumulate_rows(oct_accumulate *a, oct_step *step, const oct_step_rows *rows);
 const char *oct_accumulate_reason(oct_accumulate *a, const char *rejected);
 double oct_accumulate_macs(const oct_conv_shape *shape);
+/* Output channels rounded up to 64: so long are arrays of what kernels read per channel. */
+static inline int64_t oct_accumulate_padded(const oct_conv_shape *shape) { return (shape->out_channels + 63) / 64 * 64; }
 
 /* Products per output element. */
 int64_t oct_accumulate_depth(const oct_accumulate_problem *p);
