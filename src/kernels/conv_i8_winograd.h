@@ -35,8 +35,8 @@
 
 /* One step multiplies a pair of channels of some tiles by the weights of all output channels of a panel. */
 typedef struct oct_winograd_product {
-  const int16_t *v; /* transformed inputs of the first tile at one position: [tile][lanes] */
-  ptrdiff_t chunk;  /* elements to the next `lanes` channels */
+  const int16_t *v; /* transformed inputs of the first tile at one position: [tile][channel] */
+  ptrdiff_t tile;   /* elements between tiles */
   int64_t steps;
   const int16_t *u; /* transformed weights [steps][panel width][2] */
   int32_t *m;       /* results of the first tile: [tile][widest] */
@@ -47,9 +47,8 @@ typedef struct oct_winograd_product {
 
 typedef struct oct_winograd_list oct_winograd_list;
 
-/* v: one tile's place; `position` and `chunk` are distances there. */
-typedef void (*oct_winograd_input_fn)(const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v, ptrdiff_t position,
-                                      ptrdiff_t chunk);
+/* v: one tile's place, with `position` elements between positions. */
+typedef void (*oct_winograd_input_fn)(const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v, ptrdiff_t position);
 typedef void (*oct_winograd_product_fn)(const oct_winograd_product *p);
 /* acc[pixel][widest] = y + bias, from m[position][widest] with `position` elements between. `bias` is to be added at position (1, 1), which
  * takes part in all pixels alike. */
@@ -101,9 +100,10 @@ typedef struct oct_winograd_plan {
   int64_t fours_down, down, fours_across, across; /* tiles of an image */
   int64_t tiles, blocks, panels;
   int64_t chunks, steps; /* of channels: of `lanes`, of 2 */
-  /* Workspace: transformed inputs [chunk][position][tile][lanes] and products [position][tile][widest] of one block. */
-  ptrdiff_t chunk, input_position, result_position; /* elements */
-  size_t input_bytes, result_bytes, weight_bytes;   /* weight_bytes: of a stretch of transformed weights */
+  /* Workspace: transformed inputs [position][tile][channel], where a product reads the channels of each tile in one run (a loop that
+   * changed place every few steps would be mispredicted as often), and products [position][tile][widest] of one block. */
+  ptrdiff_t tile, input_position, result_position; /* elements */
+  size_t input_bytes, result_bytes, weight_bytes;  /* weight_bytes: of a stretch of transformed weights */
 } oct_winograd_plan;
 
 /* Tiles of a block: their transformed inputs and the products of a panel should stay in the second-level cache. */
@@ -122,11 +122,11 @@ static inline oct_winograd_plan oct_winograd_plan_of(const oct_conv_shape *s, co
   p.panels = (s->out_channels + isa->widest - 1) / isa->widest;
   while (p.blocks > 1 && p.blocks * p.panels % 4) p.blocks++; /* equal shares for two or four threads */
   /* An odd number of vectors between positions, so that those of one tile do not meet in the same cache sets. */
-  int64_t block = (p.tiles + p.blocks - 1) / p.blocks, odd = block | 1;
-  p.input_position = odd * isa->lanes;
+  int64_t block = (p.tiles + p.blocks - 1) / p.blocks;
+  p.tile = p.chunks * isa->lanes;
+  p.input_position = (block * p.chunks | 1) * isa->lanes;
   p.result_position = block * isa->widest + 64 / (ptrdiff_t)sizeof(int32_t);
-  p.chunk = OCT_WINOGRAD_POSITIONS * p.input_position;
-  p.input_bytes = ((size_t)(p.chunks * p.chunk) * sizeof(int16_t) + 63) / 64 * 64;
+  p.input_bytes = ((size_t)(OCT_WINOGRAD_POSITIONS * p.input_position) * sizeof(int16_t) + 63) / 64 * 64;
   p.result_bytes = (size_t)(OCT_WINOGRAD_POSITIONS * p.result_position) * sizeof(int32_t);
   p.weight_bytes = isa->expand ? (size_t)(6 * (OCT_WINOGRAD_STRETCH * 2 * isa->widest + 32)) * sizeof(int16_t) : 0;
   return p;

@@ -48,12 +48,12 @@ static inline void oct_winograd_inputs(const oct_conv_i8_args *a, const oct_wino
                                        const oct_winograd_list *list, int16_t *v, oct_winograd_fetch *fetch, bool first) {
   const ptrdiff_t ahead =
       (ptrdiff_t)oct_quotient(oct_min_i64((fetch->end - fetch->begin) / OCT_WINOGRAD_POSITIONS, OCT_WINOGRAD_AHEAD), list->count);
-  for (int i = 0; i < list->count; i++, v += isa->lanes) {
+  for (int i = 0; i < list->count; i++, v += p->tile) {
     const oct_winograd_tile *t = &list->tiles[i];
     const uint8_t *in = (const uint8_t *)oct_view_at(&a->in, 1, t->n, t->y - a->shape.pad_top, t->x - a->shape.pad_left);
     for (ptrdiff_t line = 0; first && line < ahead; line += 64) _mm_prefetch(fetch->next + line, _MM_HINT_T1);
     oct_winograd_fetch_advance(fetch, ahead);
-    isa->input[t->height - 3][t->width - 3](in, a->in.row, a->in.pixel, p->chunks, v, p->input_position, p->chunk);
+    isa->input[t->height - 3][t->width - 3](in, a->in.row, a->in.pixel, p->chunks, v, p->input_position);
   }
 }
 
@@ -81,13 +81,13 @@ static inline void oct_winograd_products(const oct_winograd_isa *isa, const oct_
                                          const oct_winograd_pass *pass, const int16_t *v, int32_t *m, oct_winograd_fetch *fetch) {
   const int width = pass->width;
   const oct_winograd_product_fn *products = isa->products[width / isa->quantum - 1];
-  oct_winograd_product product = {.chunk = p->chunk, .steps = pass->steps, .u = pass->u, .add = pass->from > 0};
-  v += pass->from * 2 / isa->lanes * p->chunk;
+  oct_winograd_product product = {.tile = p->tile, .steps = pass->steps, .u = pass->u, .add = pass->from > 0};
+  v += pass->from * 2;
   for (int position = pass->begin; position < pass->end; position++, product.u += pass->size) {
     const oct_winograd_groups *g = &groups[position / 6 == 4][position % 6 == 4];
     for (int i = 0; i < g->count; i++) {
       const int from = g->first[i], tiles = g->first[i + 1] - from;
-      product.v = v + position * p->input_position + from * isa->lanes;
+      product.v = v + position * p->input_position + from * p->tile;
       product.m = m + position * p->result_position + from * isa->widest;
       product.next = fetch->next;
       product.ahead = fetch->pace * tiles / 256;

@@ -60,8 +60,8 @@ INLINE void input_row(const int width, six d, int16_t *v, ptrdiff_t position) {
 #define INPUT_ROW(i) input_row(width, (six){c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i}, v + i * 6 * position, position);
 
 INLINE void input(const int height, const int width, const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v,
-                  ptrdiff_t position, ptrdiff_t chunk) {
-  for (; chunks > 0; chunks--, in += LANES, v += chunk) {
+                  ptrdiff_t position) {
+  for (; chunks > 0; chunks--, in += LANES, v += LANES) {
     const six c0 = input_column(height, in, row), c1 = input_column(height, in + pixel, row);
     const six c2 = input_column(height, in + 2 * pixel, row), c3 = input_column(height, in + 3 * pixel, row);
     const six c4 = input_column(height, in + 4 * pixel, row), c5 = width == 4 ? input_column(height, in + 5 * pixel, row) : c4;
@@ -83,7 +83,7 @@ INLINE void input(const int height, const int width, const uint8_t *in, ptrdiff_
   }
 #define MULTIPLY(r)                                            \
   if (r < rows) {                                              \
-    const V x = V_SET1_32(v + r * LANES + k);                  \
+    const V x = V_SET1_32(v + r * tile);                       \
     c##r##0 = V_MULTIPLY_ADD(c##r##0, x, w0);                  \
     if (vectors > 1) c##r##1 = V_MULTIPLY_ADD(c##r##1, x, w1); \
     if (vectors > 2) c##r##2 = V_MULTIPLY_ADD(c##r##2, x, w2); \
@@ -101,20 +101,17 @@ INLINE void input(const int height, const int width, const uint8_t *in, ptrdiff_
 INLINE void product(const int rows, const int vectors, const oct_winograd_product *p) {
   const int16_t *v = p->v, *u = p->u;
   const char *next = p->next;
-  const ptrdiff_t ahead = p->ahead;
+  const ptrdiff_t ahead = p->ahead, tile = p->tile;
   EACH_ROW(DECLARE)
   if (p->add) {
     EACH_ROW(LOAD)
   }
-  for (int64_t left = p->steps; left > 0; left -= LANES / 2, v += p->chunk) {
-    const ptrdiff_t end = left < LANES / 2 ? 2 * left : LANES;
-    for (ptrdiff_t k = 0; k < end; k += 2, u += LANES * vectors, next += ahead) {
-      _mm_prefetch(next, _MM_HINT_T1);
-      if (vectors * LANES > 64) _mm_prefetch(next + 64, _MM_HINT_T1);
-      const V w0 = V_LOAD(u), w1 = vectors > 1 ? V_LOAD(u + LANES) : w0;
-      const V w2 = vectors > 2 ? V_LOAD(u + 2 * LANES) : w0, w3 = vectors > 3 ? V_LOAD(u + 3 * LANES) : w0;
-      EACH_ROW(MULTIPLY)
-    }
+  for (int64_t left = p->steps; left > 0; left--, v += 2, u += LANES * vectors, next += ahead) {
+    _mm_prefetch(next, _MM_HINT_T1);
+    if (vectors * LANES > 64) _mm_prefetch(next + 64, _MM_HINT_T1);
+    const V w0 = V_LOAD(u), w1 = vectors > 1 ? V_LOAD(u + LANES) : w0;
+    const V w2 = vectors > 2 ? V_LOAD(u + 2 * LANES) : w0, w3 = vectors > 3 ? V_LOAD(u + 3 * LANES) : w0;
+    EACH_ROW(MULTIPLY)
   }
   EACH_ROW(STORE)
 }
@@ -251,11 +248,10 @@ static void expand(int i, const int8_t *w, int64_t steps, int vectors, int16_t *
   static void name(const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias, int32_t *acc) { \
     output(h, w, shift, m, position, vectors, bias, acc);                                                  \
   }
-#define DEFINE_TRANSFORMS(h, w)                                                                                               \
-  static void input_##h##w(const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v, ptrdiff_t position, \
-                           ptrdiff_t chunk) {                                                                                 \
-    input(h, w, in, row, pixel, chunks, v, position, chunk);                                                                  \
-  }                                                                                                                           \
+#define DEFINE_TRANSFORMS(h, w)                                                                                                 \
+  static void input_##h##w(const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v, ptrdiff_t position) { \
+    input(h, w, in, row, pixel, chunks, v, position);                                                                           \
+  }                                                                                                                             \
   DEFINE_OUTPUT(output_##h##w, h, w, 6)
 
 DEFINE_TRANSFORMS(3, 3)
