@@ -273,13 +273,14 @@ static inline void oct_direct_cursor_take(oct_direct_cursor *c, int count, oct_d
 }
 
 /* What a panel's tiles fetch: a line per step and tile until the panel after it is complete (weights of a network are too many for the
- * nearer caches, so that they come from far away each time); then, panel by panel, what a later step waits for; or nothing new. */
+ * nearer caches, so that they come from far away each time). The other tiles, as late as they can, fetch what a later step waits for. */
 static inline const char *oct_direct_next(const oct_conv_i8_args *a, const oct_direct_walk *walk, const char *after, const int8_t *weights,
-                                          int width, int64_t panel, int64_t tile, int64_t tiles) {
-  const int64_t bytes = walk->segments * walk->bytes * 16, own = (width + 15) / 16;
+                                          int width, int64_t panel, int64_t panels, int64_t tile, int64_t tiles) {
+  const int64_t bytes = walk->segments * walk->bytes * 16, own = oct_min_i64((width + 15) / 16, tiles), others = tiles - own;
   if (after && tile < own) return after + tile * bytes;
-  const int64_t at = (panel * (tiles > own ? tiles - own : 0) + tile - (after ? own : 0)) * bytes;
-  return a->next && at + bytes <= (int64_t)a->next_bytes ? (const char *)a->next + at : (const char *)weights;
+  const int64_t late = oct_min_i64((int64_t)a->next_bytes - (panels * others + own) * bytes, 0);
+  const int64_t at = (panel * others + tile - (after ? own : 0)) * bytes + late;
+  return a->next && at > -bytes && at < (int64_t)a->next_bytes ? (const char *)a->next + (at > 0 ? at : 0) : (const char *)weights;
 }
 
 /* One panel over the output pixels [first, last); walk NULL: there is none.
@@ -307,7 +308,7 @@ static inline void oct_direct_run_panel(const oct_conv_i8_args *a, const oct_dir
     if (!walk) oct_direct_tile_apart(a, p, isa->pairs, width, &rows, weights, bias, acc);
     for (int row = 0; walk && row < rows.count; tall--) {
       int take = height + (tall > 0);
-      walk->next = oct_direct_next(a, walk, after, weights, width, panel, fetched++, tiles);
+      walk->next = oct_direct_next(a, walk, after, weights, width, panel, p->panels, fetched++, tiles);
       tile->by_rows[take](walk, rows.in + row, weights, bias, acc + row * width);
       row += take;
     }
