@@ -75,25 +75,66 @@ static void test_blocks(void **state) {
   }
 }
 
-/* Runs one row on an image of equal bytes and equal weights, 3x3 outputs without padding; returns the first and checks that all agree. */
-static int32_t run_flat(const oct_conv_i8_kernel *k, int64_t channels, uint8_t byte, int8_t weight, int32_t bias_value) {
-  enum { SIZE = 5, OUT = 3 };
+/* Tiles in a row share columns, and multiples of 64 channels are transformed as pairs; neither where channels are too many to be kept. */
+static void test_rows_of_tiles(void **state) {
+  (void)state;
+  static const int shapes[][5] = {{64, 64, 8, 20, 1},  {64, 72, 7, 27, 2},  {128, 64, 11, 14, 1}, {192, 16, 4, 12, 1},
+                                  {256, 32, 6, 11, 1}, {320, 33, 4, 12, 1}, {512, 16, 3, 12, 1},  {576, 32, 7, 12, 1},
+                                  {576, 16, 3, 9, 1},  {560, 16, 4, 12, 1}, {96, 64, 4, 40, 1},   {65, 64, 8, 12, 1}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    problem p = {.number = 3000000 + (uint64_t)i, .small_bias = true, .most_weight = 40};
+    random_seed(p.number);
+    p.shape = shape_of(shapes[i][0], shapes[i][1], 3);
+    p.shape.batch = shapes[i][4];
+    choose_input(&p, shapes[i][2], shapes[i][3]);
+    choose_epilogue(&p);
+    assert_true(check_rows(&p, able, 0) != 0);
+  }
+}
+
+/* Profile tflite: powers of two, for which many sums lie on a half, of both signs; the largest that is shifted by two bits, and one that is
+ * not; the smallest that counts, and smaller ones. */
+static void test_fixed_point(void **state) {
+  (void)state;
+  static const float multipliers[] = {0x1p-10f, 0x1p-12f, 0x1.8p-12f,     0x1.fffffep-3f,  0x1p-3f,   0x1.000002p-11f, 0x1p-11f, 0x1p-32f,
+                                      0x1p-33f, 0,        0x1.fffffep-9f, 0x1.555556p-10f, 0x1p-130f, 0x1p-20f,        0x1p-2f};
+  const int count = (int)(sizeof multipliers / sizeof *multipliers);
+  for (int i = 0; i < 12; i++) {
+    problem p = {.number = 4000000 + (uint64_t)i, .small_bias = true, .multipliers = multipliers};
+    p.multiplier_count = i % 3 == 2 ? count : count - 1;
+    random_seed(p.number);
+    p.shape = shape_of(i % 2 ? 2 : 64, i % 4 < 2 ? 64 : 131, 3);
+    p.most_weight = i % 2 ? 0 : 3;
+    p.shape.batch = 6;
+    choose_input(&p, 13, 14);
+    p.epilogue =
+        (oct_epilogue_i8){.out = OCT_EPILOGUE_U8, .profile = OCT_PROFILE_TFLITE, .zero_point = i < 6 ? 128 : 0, .high = i < 9 ? 255 : 200};
+    check_rows(&p, able, 0);
+  }
+}
+
+/* Runs one row on an image of equal bytes and equal weights, without padding; returns the first output, and checks that all others are
+ * `others`. */
+static int32_t run_flat(const oct_conv_i8_kernel *k, int64_t size, int64_t channels, uint8_t byte, int8_t weight, int32_t bias_value,
+                        int64_t others) {
+  enum { MOST = 4 };
+  const int64_t in_size = size + 2;
   oct_conv_i8_args a = {.shape = shape_of(channels, 1, 3)};
-  a.shape.in_h = a.shape.in_w = SIZE, a.shape.out_h = a.shape.out_w = OUT;
-  size_t in_bytes = (size_t)(SIZE * SIZE * channels);
+  a.shape.in_h = a.shape.in_w = in_size, a.shape.out_h = a.shape.out_w = size;
+  size_t in_bytes = (size_t)(in_size * in_size * channels);
   uint8_t *in = aligned(in_bytes + OCT_OVERREAD);
   int8_t *weights = aligned((size_t)channels * 9);
-  int32_t bias[64] = {bias_value}, out[OUT * OUT];
+  int32_t bias[64] = {bias_value}, out[MOST * MOST];
   memset(in, byte, in_bytes + OCT_OVERREAD);
   memset(weights, weight, (size_t)channels * 9);
   void *packed = aligned(k->packed_bytes(&a.shape)), *workspace = aligned(k->workspace_bytes ? k->workspace_bytes(&a.shape) : 0);
   k->pack(&a.shape, weights, packed);
-  a.in = (oct_view){in, SIZE * SIZE * channels, SIZE * channels, channels};
-  a.out = (oct_view){out, OUT * OUT, OUT, 1};
+  a.in = (oct_view){in, in_size * in_size * channels, in_size * channels, channels};
+  a.out = (oct_view){out, size * size, size, 1};
   a.packed = packed;
   a.epilogue = (oct_epilogue_i8){.out = OCT_EPILOGUE_S32, .bias = bias};
   k->run(&a, 0, k->units(&a.shape), workspace);
-  for (int i = 1; i < OUT * OUT; i++) assert_int_equal(out[i], out[0]);
+  for (int64_t i = 1; i < size * size; i++) assert_int_equal(out[i], others);
   free(in), free(weights), free(packed), free(workspace);
   return out[0];
 }
@@ -124,11 +165,12 @@ static void test_bound(void **state) {
       memset(weights, c->weight, sizeof weights);
       int32_t bias[64] = {c->bias};
       assert_null((*k)->reject_weights(&s, weights, bias));
-      assert_int_equal(run_flat(*k, c->channels, (uint8_t)c->byte, (int8_t)c->weight, c->bias), c->total);
+      for (int size = 3; size <= 4; size++)
+        assert_int_equal(run_flat(*k, size, c->channels, (uint8_t)c->byte, (int8_t)c->weight, c->bias, c->total), c->total);
       bias[0] += c->bias < 0 ? -1 : 1;
       assert_non_null(strstr((*k)->reject_weights(&s, weights, bias), "33554432"));
-      /* and the bound is no caution: at 2^25 the sign is lost */
-      if (c->bias > 0) assert_int_equal(run_flat(*k, c->channels, (uint8_t)c->byte, (int8_t)c->weight, bias[0]), -BOUND);
+      /* and the bound is no caution: at 2^25 the first output of a tile of 4x4 loses its sign */
+      if (c->bias > 0) assert_int_equal(run_flat(*k, 4, c->channels, (uint8_t)c->byte, (int8_t)c->weight, bias[0], BOUND), -BOUND);
     }
   }
 }
@@ -210,9 +252,9 @@ static void test_selection(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_known_kernels), cmocka_unit_test(test_bound),  cmocka_unit_test(test_bound_signs),
-      cmocka_unit_test(test_extremes),      cmocka_unit_test(test_blocks), cmocka_unit_test(test_random_problems),
-      cmocka_unit_test(test_selection),
+      cmocka_unit_test(test_known_kernels), cmocka_unit_test(test_bound),           cmocka_unit_test(test_bound_signs),
+      cmocka_unit_test(test_extremes),      cmocka_unit_test(test_blocks),          cmocka_unit_test(test_rows_of_tiles),
+      cmocka_unit_test(test_fixed_point),   cmocka_unit_test(test_random_problems), cmocka_unit_test(test_selection),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,13 @@
  * A tile is 4x4, 4x3, 3x4 or 3x3 output pixels; F(3,3) uses the points 0, 1, -1, 2, inf, a subset of those of F(4,3)
  * (0, 1, -1, 2, -2, inf), so one set of transformed weights serves all four kinds, and no tile is padded.
  *   input    d' = B q B^T of the raw bytes: |d'| <= 68 * 255 fits int16
- *   weights  w' = F G g G^T F with F = diag(6, -4, -4, 1, 1, 12), which makes them integers: |w'| <= 144 * 128 fits int16
+ *   weights  w' = F G g G^T F with F = diag(6, -2, -2, 1, 1, 12), which makes them integers: |w'| <= 144 * 128 fits int16
  *   products m[position][output channel] = sum over channels of w' d', modulo 2^32
- *   output   x = A m A^T = 576 y, modulo 2^32
- * y is the sum that direct convolution gives. 576 = 9 * 64 and 9 has an inverse modulo 2^32, so x / 9 = 64 y modulo 2^32 and a
- * shift by 6 bits gives y + bias wherever |y + bias| < 2^25: whatever overflowed on the way does not matter. Weights and bias decide
- * whether that holds (oct_winograd_reject_weights()).
+ *   output   x = A m A^T = 144 y, modulo 2^32; twice as much in the first row of a tile of height 4 and in the first column of one of width
+ *            4, four times where both meet
+ * y is the sum that direct convolution gives. 144 = 9 * 16 and 9 has an inverse modulo 2^32, so x / 9 = 16 y (32 y, 64 y) modulo 2^32 and
+ * a shift by 4 to 6 bits gives y + bias wherever |y + bias| < 2^25: whatever overflowed on the way does not matter. Weights and bias decide
+ * whether that holds (oct_winograd_reject_weights()). An output of its own scale saves two of fourteen operations per dimension.
  *
  * Weights are packed either transformed (72 bytes for each input and output channel) or as they are (9 bytes). Then they are transformed
  * for each block of tiles, a stretch that stays in the first-level cache at a time and with F = 1, which saves multiplications; the
@@ -47,15 +48,27 @@ typedef struct oct_winograd_product {
 
 typedef struct oct_winograd_list oct_winograd_list;
 
-/* v: one tile's place, with `position` elements between positions. */
-typedef void (*oct_winograd_input_fn)(const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v, ptrdiff_t position);
+/* Tiles of input of one size, each to the right of the one before, with which it shares two columns. */
+typedef struct oct_winograd_input {
+  const uint8_t *in;
+  ptrdiff_t row, pixel;
+  int64_t chunks;
+  bool pairs; /* see oct_winograd_channel() */
+  int16_t *v; /* the first tile's place, with `position` elements between positions and `tile` between tiles */
+  ptrdiff_t position, tile;
+  int64_t tiles;
+  const char *next; /* weights to be fetched into the second-level cache meanwhile, `ahead` bytes for two rows of a vector of a tile */
+  ptrdiff_t ahead;
+} oct_winograd_input;
+
+typedef void (*oct_winograd_input_fn)(const oct_winograd_input *p);
 typedef void (*oct_winograd_product_fn)(const oct_winograd_product *p);
 /* acc[pixel][widest] = y + bias, from m[position][widest] with `position` elements between. `bias` is to be added at position (1, 1), which
  * takes part in all pixels alike. */
 typedef void (*oct_winograd_output_fn)(const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias, int32_t *acc);
-/* All tiles of a panel of the widest kind at once, outputs being bytes in profile onnx without a table: the usual case, without detours.
+/* All tiles of a panel of the widest kind at once, for outputs that oct_winograd_takes_whole(): the usual case, without detours.
  * `bias`: for tiles of 4x4, of 4 and 3, of 3x3. */
-typedef void (*oct_winograd_bytes_fn)(const oct_conv_i8_args *args, const oct_winograd_list *list, int64_t channel, const int32_t *m,
+typedef void (*oct_winograd_whole_fn)(const oct_conv_i8_args *args, const oct_winograd_list *list, int64_t channel, const int32_t *m,
                                       ptrdiff_t position, const int32_t (*bias)[OCT_DIRECT_WIDTH]);
 
 /* Transforms weights for the positions of row i: u[6][steps][panel width][2] from w[steps][9][panel width][2], without F;
@@ -64,13 +77,14 @@ typedef void (*oct_winograd_expand_fn)(int i, const int8_t *w, int64_t steps, in
 
 typedef struct oct_winograd_isa {
   int lanes;                                                        /* channels of one input vector */
+  bool pairs;                                                       /* 64 channels at a time: see oct_winograd_channel() */
   int quantum, widest;                                              /* panel widths: multiples of `quantum` up to `widest` */
   const int *rows;                                                  /* [width / quantum - 1]: most tiles of one product */
   const oct_winograd_product_fn (*products)[OCT_WINOGRAD_ROWS + 1]; /* [width / quantum - 1][tiles] */
   oct_winograd_expand_fn expand;                                    /* NULL: weights are packed transformed */
   oct_winograd_input_fn input[2][2];                                /* [height - 3][width - 3] of the tile */
   oct_winograd_output_fn output[2][2];
-  oct_winograd_bytes_fn bytes; /* or NULL */
+  oct_winograd_whole_fn whole; /* or NULL */
   oct_direct_epilogue_fn epilogue;
 } oct_winograd_isa;
 
@@ -146,6 +160,11 @@ static inline oct_winograd_tile oct_winograd_tile_at(const oct_winograd_plan *p,
 /* Place in the order of a list. */
 static inline int oct_winograd_kind(const oct_winograd_tile *t) { return t->height == 4 ? t->width == 4 : 2 + (t->width == 3); }
 
+static inline bool oct_winograd_follows(const oct_winograd_tile *t, const oct_winograd_tile *before) {
+  return t->n == before->n && t->y == before->y && t->x == before->x + before->width && t->width == before->width &&
+         t->height == before->height;
+}
+
 /* Tiles are spread evenly over the blocks. */
 static inline void oct_winograd_list_of(const oct_winograd_plan *p, int64_t block, oct_winograd_list *list) {
   int64_t first = block * p->tiles / p->blocks, last = (block + 1) * p->tiles / p->blocks;
@@ -159,6 +178,13 @@ static inline void oct_winograd_list_of(const oct_winograd_plan *p, int64_t bloc
   at[0] = 0, at[1] = counts[0], at[2] = at[1] + counts[1], at[3] = at[2] + counts[2];
   list->wide = at[1], list->short_ = at[2], list->narrow = at[3];
   for (int i = 0; i < list->count; i++) list->tiles[at[oct_winograd_kind(&tiles[i])]++] = tiles[i];
+}
+
+static inline bool oct_winograd_pairs(const oct_conv_shape *s, const oct_winograd_isa *isa) { return isa->pairs && s->channels % 64 == 0; }
+
+/* The input channel at place `i` of a tile. With `pairs`, 64 channels are two vectors of 32: the first holds the lower half of each 16. */
+static inline int64_t oct_winograd_channel(bool pairs, int64_t i) {
+  return pairs ? i / 64 * 64 + i % 32 / 8 * 16 + i % 64 / 32 * 8 + i % 8 : i;
 }
 
 /* Width of the panel that begins at output channel `first`. */

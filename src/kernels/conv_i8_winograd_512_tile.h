@@ -15,6 +15,11 @@
 #define V_STORE(p, x) _mm512_store_si512(p, x)
 #define V_WIDEN(p) _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define V_WIDEN_SIGNED(p) _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+/* 32 of 64 channels of two pixels side by side: see oct_winograd_channel(). */
+#define V_PAIRS(half, p, q)                                                  \
+  (half ? _mm512_unpackhi_epi8(_mm512_loadu_si512(p), _mm512_loadu_si512(q)) \
+        : _mm512_unpacklo_epi8(_mm512_loadu_si512(p), _mm512_loadu_si512(q)))
+#define V_COMBINE(x, first, second) _mm512_maddubs_epi16(x, _mm512_set1_epi16((short)((second)*256 + ((first)&255))))
 #define V_ADD16(a, b) _mm512_add_epi16(a, b)
 #define V_SUB16(a, b) _mm512_sub_epi16(a, b)
 #define V_SHIFT16(a, n) _mm512_slli_epi16(a, n)

@@ -24,6 +24,7 @@ static const oct_winograd_product_fn products[][OCT_WINOGRAD_ROWS + 1] = {
 };
 static const oct_winograd_isa isa = {
     .lanes = LANES,
+    .pairs = true,
     .quantum = 16,
     .widest = WIDTH,
     .rows = rows,

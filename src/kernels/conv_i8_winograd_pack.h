@@ -19,8 +19,8 @@ static inline void oct_winograd_weights(const int16_t *g, ptrdiff_t stride, int1
   for (int i = 0; i < OCT_WINOGRAD_WEIGHTS; i++) {
     const int first = g[i], middle = g[stride + i], last = g[2 * stride + i], even = first + last, wide = first + 4 * last;
     w[0][i] = (int16_t)(6 * first);
-    w[1][i] = (int16_t)(-4 * (even + middle));
-    w[2][i] = (int16_t)(-4 * (even - middle));
+    w[1][i] = (int16_t)(-2 * (even + middle));
+    w[2][i] = (int16_t)(-2 * (even - middle));
     w[3][i] = (int16_t)(wide + 2 * middle);
     w[4][i] = (int16_t)(wide - 2 * middle);
     w[5][i] = (int16_t)(12 * last);
@@ -41,6 +41,7 @@ static inline void oct_winograd_weights_3x3(int16_t g[9][OCT_WINOGRAD_WEIGHTS], 
 }
 
 static inline void oct_winograd_pack_plain(const oct_conv_shape *s, const oct_winograd_isa *isa, const int8_t *weights, void *packed) {
+  const bool pairs = oct_winograd_pairs(s, isa);
   int8_t *out = (int8_t *)packed;
   memset(out, 0, oct_winograd_packed_bytes(s, isa));
   for (int64_t o = 0; o < s->out_channels; o += isa->widest) {
@@ -48,7 +49,8 @@ static inline void oct_winograd_pack_plain(const oct_conv_shape *s, const oct_wi
     for (int64_t step = 0; step < (s->channels + 1) / 2; step++, out += 18 * width)
       for (int i = 0; i < count; i++)
         for (int c = 0; c < 2 && 2 * step + c < s->channels; c++)
-          for (int t = 0; t < 9; t++) out[(t * width + i) * 2 + c] = weights[((o + i) * s->channels + 2 * step + c) * 9 + t];
+          for (int t = 0; t < 9; t++)
+            out[(t * width + i) * 2 + c] = weights[((o + i) * s->channels + oct_winograd_channel(pairs, 2 * step + c)) * 9 + t];
   }
 }
 
@@ -57,6 +59,7 @@ static inline void oct_winograd_pack(const oct_conv_shape *s, const oct_winograd
     oct_winograd_pack_plain(s, isa, weights, packed);
     return;
   }
+  const bool pairs = oct_winograd_pairs(s, isa);
   int64_t steps = (s->channels + 1) / 2;
   int16_t *out = (int16_t *)packed;
   for (int64_t o = 0; o < s->out_channels; o += isa->widest) {
@@ -65,7 +68,8 @@ static inline void oct_winograd_pack(const oct_conv_shape *s, const oct_winograd
       int16_t g[9][OCT_WINOGRAD_WEIGHTS] = {{0}}, u[OCT_WINOGRAD_POSITIONS][OCT_WINOGRAD_WEIGHTS];
       for (int i = 0; i < count; i++)
         for (int c = 0; c < 2 && 2 * step + c < s->channels; c++)
-          for (int t = 0; t < 9; t++) g[t][2 * i + c] = weights[((o + i) * s->channels + 2 * step + c) * 9 + t];
+          for (int t = 0; t < 9; t++)
+            g[t][2 * i + c] = weights[((o + i) * s->channels + oct_winograd_channel(pairs, 2 * step + c)) * 9 + t];
       oct_winograd_weights_3x3(g, u);
       for (int p = 0; p < OCT_WINOGRAD_POSITIONS; p++)
         memcpy(out + (p * steps + step) * 2 * width, u[p], (size_t)width * 2 * sizeof(int16_t));

@@ -48,12 +48,22 @@ static inline void oct_winograd_inputs(const oct_conv_i8_args *a, const oct_wino
                                        const oct_winograd_list *list, int16_t *v, oct_winograd_fetch *fetch, bool first) {
   const ptrdiff_t ahead =
       (ptrdiff_t)oct_quotient(oct_min_i64((fetch->end - fetch->begin) / OCT_WINOGRAD_POSITIONS, OCT_WINOGRAD_AHEAD), list->count);
-  for (int i = 0; i < list->count; i++, v += p->tile) {
+  oct_winograd_input input = {.row = a->in.row,
+                              .pixel = a->in.pixel,
+                              .chunks = p->chunks,
+                              .pairs = oct_winograd_pairs(&a->shape, isa),
+                              .v = v,
+                              .position = p->input_position,
+                              .tile = p->tile,
+                              .ahead = first ? (ptrdiff_t)oct_quotient(ahead, 3 * p->chunks) + 1 : 0};
+  for (int i = 0; i < list->count; i += (int)input.tiles, input.v += input.tiles * p->tile) {
     const oct_winograd_tile *t = &list->tiles[i];
-    const uint8_t *in = (const uint8_t *)oct_view_at(&a->in, 1, t->n, t->y - a->shape.pad_top, t->x - a->shape.pad_left);
-    for (ptrdiff_t line = 0; first && line < ahead; line += 64) _mm_prefetch(fetch->next + line, _MM_HINT_T1);
-    oct_winograd_fetch_advance(fetch, ahead);
-    isa->input[t->height - 3][t->width - 3](in, a->in.row, a->in.pixel, p->chunks, v, p->input_position);
+    input.in = (const uint8_t *)oct_view_at(&a->in, 1, t->n, t->y - a->shape.pad_top, t->x - a->shape.pad_left);
+    input.tiles = 1;
+    while (i + input.tiles < list->count && oct_winograd_follows(t + input.tiles, t + input.tiles - 1)) input.tiles++;
+    input.next = fetch->next;
+    oct_winograd_fetch_advance(fetch, ahead * input.tiles);
+    isa->input[t->height - 3][t->width - 3](&input);
   }
 }
 
@@ -147,10 +157,17 @@ static inline void oct_winograd_rows(const oct_conv_i8_args *a, const oct_winogr
   }
 }
 
-/* A shift by 6 bits may go into the multipliers: none becomes so small that it would be rounded. */
-static inline bool oct_winograd_gives_bytes(const oct_epilogue_i8 *e, int64_t channel, int count) {
-  bool plain = e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX && !e->table;
-  for (int i = 0; plain && i < count; i++) plain = fabsf(e->multiplier[channel + i]) > 1e-30f;
+/* Whether outputs may be made from multiples of the sums: static ones, bytes without a table or floats. A shift by 6 bits may go into the
+ * multipliers where none becomes so small that it would be rounded; in profile tflite what is below 1/4 is shifted to the right by two bits
+ * or more. */
+static inline bool oct_winograd_takes_whole(const oct_epilogue_i8 *e, int64_t channel, int count) {
+  const bool bytes = e->out == OCT_EPILOGUE_U8, fixed = bytes && e->profile == OCT_PROFILE_TFLITE;
+  const float least = fixed ? -1.0f : 1e-30f, most = fixed ? 0.25f : INFINITY;
+  bool plain = bytes ? !e->table : e->out == OCT_EPILOGUE_F32 && !e->row_scale;
+  for (int i = 0; plain && i < count; i++) {
+    const float m = fabsf(e->multiplier[channel + i]);
+    plain = m > least && m < most;
+  }
   return plain;
 }
 
@@ -159,14 +176,14 @@ static inline void oct_winograd_outputs(const oct_conv_i8_args *a, const oct_win
   const oct_epilogue_i8 *e = &a->epilogue;
   int count = (int)oct_min_i64(width, a->shape.out_channels - channel);
   int32_t bias[3][OCT_DIRECT_WIDTH] __attribute__((aligned(64))), acc[OCT_WINOGRAD_PIXELS * OCT_DIRECT_WIDTH] __attribute__((aligned(64)));
-  /* 576 times the bias, less the factor of position 1 in each dimension: 1 in tiles of 4, 3 in tiles of 3; without F, -4 times as much. */
-  const uint32_t unit = isa->expand ? 4 : 64;
+  /* 144 times the bias, less the factor of position 1 in each dimension: 1 in tiles of 4, 3 in tiles of 3; without F, -2 times as much. */
+  const uint32_t unit = isa->expand ? 4 : 16;
   for (int i = 0; i < width; i++) {
     uint32_t b = e->bias && i < count ? (uint32_t)e->bias[channel + i] * unit : 0;
     bias[0][i] = (int32_t)b, bias[1][i] = (int32_t)(b * 3), bias[2][i] = (int32_t)(b * 9);
   }
-  if (isa->bytes && count == isa->widest && oct_winograd_gives_bytes(e, channel, count)) {
-    isa->bytes(a, list, channel, m, p->result_position, (const int32_t(*)[OCT_DIRECT_WIDTH])bias);
+  if (isa->whole && count == isa->widest && oct_winograd_takes_whole(e, channel, count)) {
+    isa->whole(a, list, channel, m, p->result_position, (const int32_t(*)[OCT_DIRECT_WIDTH])bias);
     return;
   }
   /* An epilogue counts pixels on from its first: only where all of an image have one scale may it take more than one row. */

@@ -47,26 +47,98 @@ INLINE six input_column(const int height, const uint8_t *in, ptrdiff_t row) {
   return input_4(d);
 }
 
-INLINE void input_row(const int width, six d, int16_t *v, ptrdiff_t position) {
-  const six r = width == 4 ? input_4(d) : input_3(d);
-  V_STORE(v, r.p0);
-  V_STORE(v + position, r.p1);
-  V_STORE(v + 2 * position, r.p2);
-  V_STORE(v + 3 * position, r.p3);
-  if (width == 4) V_STORE(v + 4 * position, r.p4);
-  V_STORE(v + 5 * position, r.p5);
+/* The same from pairs of bytes: products with small numbers take the place of shifts, and two pixels are widened at once. */
+#ifdef V_PAIRS
+INLINE six input_pairs_4(const int half, const uint8_t *in, ptrdiff_t row) {
+  const V x = V_PAIRS(half, in + row, in + 3 * row), y = V_PAIRS(half, in + 2 * row, in + 4 * row), z = V_PAIRS(half, in, in + 5 * row);
+  const V a = V_COMBINE(y, -4, 1), b = V_COMBINE(x, -4, 1), c = V_COMBINE(y, -1, 1), e = V_COMBINE(x, -2, 2);
+  return (six){.p0 = V_ADD16(V_COMBINE(z, 4, 0), V_COMBINE(y, -5, 1)),
+               .p1 = V_ADD16(a, b),
+               .p2 = V_SUB16(a, b),
+               .p3 = V_ADD16(c, e),
+               .p4 = V_SUB16(c, e),
+               .p5 = V_ADD16(V_COMBINE(z, 0, 1), V_COMBINE(x, 4, -5))};
 }
 
-#define INPUT_ROW(i) input_row(width, (six){c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i}, v + i * 6 * position, position);
+INLINE six input_pairs_3(const int half, const uint8_t *in, ptrdiff_t row) {
+  const V x = V_PAIRS(half, in + row, in + 3 * row), y = V_PAIRS(half, in, in + 2 * row), z = V_PAIRS(half, in + 2 * row, in + 4 * row);
+  const V a = V_COMBINE(x, -1, 1);
+  return (six){.p0 = V_ADD16(a, V_COMBINE(y, 2, -2)),
+               .p1 = V_ADD16(V_COMBINE(x, -2, 1), V_COMBINE(y, 0, -1)),
+               .p2 = V_ADD16(V_COMBINE(x, 2, 1), V_COMBINE(y, 0, -3)),
+               .p3 = a,
+               .p4 = a,
+               .p5 = V_ADD16(V_COMBINE(z, -1, 1), V_COMBINE(x, 2, -2))};
+}
+#define INPUT_COLUMN(in) \
+  (half < 0 ? input_column(height, in, row) : height == 4 ? input_pairs_4(half, in, row) : input_pairs_3(half, in, row))
+#else
+#define INPUT_COLUMN(in) ((void)half, input_column(height, in, row))
+#endif
 
-INLINE void input(const int height, const int width, const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v,
-                  ptrdiff_t position) {
-  for (; chunks > 0; chunks--, in += LANES, v += LANES) {
-    const six c0 = input_column(height, in, row), c1 = input_column(height, in + pixel, row);
-    const six c2 = input_column(height, in + 2 * pixel, row), c3 = input_column(height, in + 3 * pixel, row);
-    const six c4 = input_column(height, in + 4 * pixel, row), c5 = width == 4 ? input_column(height, in + 5 * pixel, row) : c4;
-    INPUT_ROW(0) INPUT_ROW(1) INPUT_ROW(2) INPUT_ROW(3) INPUT_ROW(5) if (height == 4) INPUT_ROW(4)
+/* Writing waits for a line to come from the second-level cache: that of the next tile is fetched now. */
+INLINE void input_store(int16_t *v, ptrdiff_t ahead, V x) {
+  V_STORE(v, x);
+  _mm_prefetch((const char *)v + ahead, _MM_HINT_T0);
+}
+
+INLINE void input_row(const int width, six d, int16_t *v, ptrdiff_t position, ptrdiff_t ahead) {
+  const six r = width == 4 ? input_4(d) : input_3(d);
+  input_store(v, ahead, r.p0);
+  input_store(v + position, ahead, r.p1);
+  input_store(v + 2 * position, ahead, r.p2);
+  input_store(v + 3 * position, ahead, r.p3);
+  if (width == 4) input_store(v + 4 * position, ahead, r.p4);
+  input_store(v + 5 * position, ahead, r.p5);
+}
+
+/* A column's values in two of six rows: 1 and 2, 3 and 4, 0 and 5. So many fit registers, from one tile to the next. */
+typedef struct two {
+  V first, second;
+} two;
+
+INLINE two input_pick(const int rows, six c) { return rows == 0 ? (two){c.p1, c.p2} : rows == 1 ? (two){c.p3, c.p4} : (two){c.p0, c.p5}; }
+
+/* Two rows of a vector of channels of all tiles. `half` -1: as they lie, 0 or 1: of pairs. */
+INLINE const char *input_rows(const int height, const int width, const int half, const int rows, const oct_winograd_input *p,
+                              const uint8_t *in, int16_t *v, const char *next) {
+  const ptrdiff_t row = p->row, pixel = p->pixel, position = p->position, first = rows == 0 ? 1 : rows == 1 ? 3 : 0;
+  const ptrdiff_t second = rows == 0 ? 2 : rows == 1 ? 4 : 5, ahead = p->tile * (ptrdiff_t)sizeof *v;
+  two c0 = input_pick(rows, INPUT_COLUMN(in)), c1 = input_pick(rows, INPUT_COLUMN(in + pixel));
+  for (int64_t left = p->tiles; left > 0; left--, in += width * pixel, v += p->tile) {
+    const two c2 = input_pick(rows, INPUT_COLUMN(in + 2 * pixel)), c3 = input_pick(rows, INPUT_COLUMN(in + 3 * pixel));
+    const two c4 = input_pick(rows, INPUT_COLUMN(in + 4 * pixel));
+    two c5 = c4;
+    if (width == 4) c5 = input_pick(rows, INPUT_COLUMN(in + 5 * pixel));
+    input_row(width, (six){c0.first, c1.first, c2.first, c3.first, c4.first, c5.first}, v + 6 * first * position, position, ahead);
+    if (rows != 1 || height == 4)
+      input_row(width, (six){c0.second, c1.second, c2.second, c3.second, c4.second, c5.second}, v + 6 * second * position, position, ahead);
+    c0 = width == 4 ? c4 : c3, c1 = width == 4 ? c5 : c4;
+    for (ptrdiff_t line = 0; line < p->ahead; line += 64) _mm_prefetch(next + line, _MM_HINT_T1);
+    next += p->ahead;
   }
+  return next;
+}
+
+INLINE const char *input_vector(const int height, const int width, const int half, const oct_winograd_input *p, const uint8_t *in,
+                                int16_t *v, const char *next) {
+  next = input_rows(height, width, half, 0, p, in, v, next);
+  next = input_rows(height, width, half, 1, p, in, v, next);
+  return input_rows(height, width, half, 2, p, in, v, next);
+}
+
+INLINE void input(const int height, const int width, const oct_winograd_input *p) {
+  const uint8_t *in = p->in;
+  int16_t *v = p->v;
+  int64_t chunks = p->chunks;
+  const char *next = p->next;
+#ifdef V_PAIRS
+  for (; p->pairs && chunks > 0; chunks -= 2, in += 2 * LANES, v += 2 * LANES) {
+    next = input_vector(height, width, 0, p, in, v, next);
+    next = input_vector(height, width, 1, p, in, v + LANES, next);
+  }
+#endif
+  for (; chunks > 0; chunks--, in += LANES, v += LANES) next = input_vector(height, width, -1, p, in, v, next);
 }
 
 /* ---- Products ---- */
@@ -122,18 +194,18 @@ INLINE void product(const int rows, const int vectors, const oct_winograd_produc
   DEFINE_PRODUCT(v, 1) DEFINE_PRODUCT(v, 2) DEFINE_PRODUCT(v, 3) DEFINE_PRODUCT(v, 4) DEFINE_PRODUCT(v, 5) DEFINE_PRODUCT(v, 6)
 #define PRODUCTS_6(v) NULL, product_##v##_1, product_##v##_2, product_##v##_3, product_##v##_4, product_##v##_5, product_##v##_6
 
-/* ---- Output: A, scaled so that it completes the weights' factors to 24 in each dimension, modulo 2^32. The including file defines
- * OCT_WINOGRAD_PLAIN when these are 1. ---- */
+/* ---- Output: A, scaled so that it completes the weights' factors to 12 in each dimension, or to 24 for the first output of four, modulo
+ * 2^32. The including file defines OCT_WINOGRAD_PLAIN when weights have no factors. ---- */
 
 #ifdef OCT_WINOGRAD_PLAIN
 INLINE six output_4(six m) {
-  const V s = V_SHIFT32(V_ADD32(m.p1, m.p2), 2), d = V_SHIFT32(V_SUB32(m.p1, m.p2), 2);
-  const V t = V_ADD32(m.p3, m.p4), h = V_SUB32(m.p3, m.p4), a = V_ADD32(m.p0, m.p0);
+  const V a = V_ADD32(m.p1, m.p2), b = V_SUB32(m.p1, m.p2), s = V_ADD32(a, a), d = V_ADD32(b, b);
+  const V t = V_ADD32(m.p3, m.p4), h = V_SUB32(m.p3, m.p4), u = V_SUB32(t, s), c = V_ADD32(m.p0, m.p0);
   const V x = V_ADD32(h, V_ADD32(m.p5, V_ADD32(m.p5, m.p5)));
-  return (six){.p0 = V_ADD32(V_SUB32(t, s), V_ADD32(a, V_ADD32(a, a))),
-               .p1 = V_SUB32(V_ADD32(h, h), d),
-               .p2 = V_SUB32(V_SHIFT32(t, 2), s),
-               .p3 = V_SUB32(V_SHIFT32(x, 3), d),
+  return (six){.p0 = V_ADD32(V_SUB32(u, s), V_ADD32(c, V_ADD32(c, c))),
+               .p1 = V_SUB32(h, d),
+               .p2 = V_ADD32(u, t),
+               .p3 = V_SUB32(V_SHIFT32(x, 2), d),
                .p4 = x,
                .p5 = x};
 }
@@ -141,30 +213,29 @@ INLINE six output_4(six m) {
 INLINE six output_3(six m) {
   const V a = V_ADD32(m.p1, V_ADD32(m.p1, m.p1)), b = V_ADD32(m.p0, V_ADD32(m.p0, m.p0)), c = V_ADD32(m.p5, m.p5);
   const V p = V_ADD32(a, m.p2), q = V_SUB32(m.p2, a), f = V_ADD32(m.p3, m.p3);
-  return (six){.p0 = V_SHIFT32(V_ADD32(V_SUB32(b, p), m.p3), 2),
-               .p1 = V_SHIFT32(V_ADD32(q, f), 2),
-               .p2 = V_SHIFT32(V_ADD32(V_SUB32(V_ADD32(f, f), p), V_ADD32(c, V_ADD32(c, c))), 2),
+  return (six){.p0 = V_SHIFT32(V_ADD32(V_SUB32(b, p), m.p3), 1),
+               .p1 = V_SHIFT32(V_ADD32(q, f), 1),
+               .p2 = V_SHIFT32(V_ADD32(V_SUB32(V_ADD32(f, f), p), V_ADD32(c, V_ADD32(c, c))), 1),
                .p3 = p,
                .p4 = p,
                .p5 = p};
 }
 #else
 INLINE six output_4(six m) {
-  const V s = V_ADD32(m.p1, m.p2), d = V_SUB32(m.p1, m.p2), t = V_ADD32(m.p3, m.p4), h = V_SUB32(m.p3, m.p4);
-  const V x = V_ADD32(V_SHIFT32(h, 2), m.p5);
-  return (six){.p0 = V_ADD32(V_ADD32(m.p0, s), t),
-               .p1 = V_ADD32(d, V_ADD32(h, h)),
-               .p2 = V_ADD32(s, V_SHIFT32(t, 2)),
-               .p3 = V_ADD32(V_ADD32(d, x), x),
-               .p4 = x,
-               .p5 = x};
+  const V s = V_ADD32(m.p1, m.p2), d = V_SUB32(m.p1, m.p2), t = V_ADD32(m.p3, m.p4), h = V_SUB32(m.p3, m.p4), u = V_ADD32(s, t);
+  return (six){.p0 = V_ADD32(V_ADD32(m.p0, s), u),
+               .p1 = V_ADD32(d, h),
+               .p2 = V_ADD32(u, t),
+               .p3 = V_ADD32(V_ADD32(d, m.p5), V_SHIFT32(h, 2)),
+               .p4 = u,
+               .p5 = u};
 }
 
 INLINE six output_3(six m) {
-  const V a = V_ADD32(m.p1, V_ADD32(m.p1, m.p1)), p = V_ADD32(a, m.p2), q = V_SUB32(a, m.p2), f = V_SHIFT32(m.p3, 2);
-  return (six){.p0 = V_ADD32(V_ADD32(m.p0, m.p0), V_ADD32(p, f)),
+  const V a = V_ADD32(m.p1, V_ADD32(m.p1, m.p1)), p = V_ADD32(a, m.p2), q = V_SUB32(a, m.p2), f = V_ADD32(m.p3, m.p3);
+  return (six){.p0 = V_ADD32(V_ADD32(m.p0, p), f),
                .p1 = V_ADD32(q, V_ADD32(f, f)),
-               .p2 = V_ADD32(V_ADD32(p, V_SHIFT32(f, 2)), V_ADD32(m.p5, m.p5)),
+               .p2 = V_ADD32(V_ADD32(p, m.p5), V_SHIFT32(f, 2)),
                .p3 = p,
                .p4 = p,
                .p5 = p};
@@ -179,23 +250,25 @@ INLINE six output_column(const int height, const int32_t *m, ptrdiff_t position,
   return output_4(c);
 }
 
-/* 576 (y + bias) becomes 64 (y + bias), shifted by `shift` bits. */
-INLINE void output_store(const int shift, int32_t *acc, V x) {
+/* 9 * 2^shift (y + bias) becomes y + bias, or, where `sums` is false, 2^shift as much. */
+INLINE void output_store(const bool sums, const int shift, int32_t *acc, V x) {
   const V y = V_MUL32(x, V_SET1(OCT_WINOGRAD_NINTH));
-  V_STORE(acc, shift ? V_SHIFT_RIGHT32(y, shift) : y);
+  V_STORE(acc, sums ? V_SHIFT_RIGHT32(y, shift) : y);
 }
 
-INLINE void output_row(const int width, const int shift, six m, int32_t *acc) {
+INLINE void output_row(const int width, const bool sums, const int shift, six m, int32_t *acc) {
   const six r = width == 4 ? output_4(m) : output_3(m);
-  output_store(shift, acc, r.p0);
-  output_store(shift, acc + WIDTH, r.p1);
-  output_store(shift, acc + 2 * WIDTH, r.p2);
-  if (width == 4) output_store(shift, acc + 3 * WIDTH, r.p3);
+  output_store(sums, shift + (width == 4), acc, r.p0);
+  output_store(sums, shift, acc + WIDTH, r.p1);
+  output_store(sums, shift, acc + 2 * WIDTH, r.p2);
+  if (width == 4) output_store(sums, shift, acc + 3 * WIDTH, r.p3);
 }
 
-#define OUTPUT_ROW(i) output_row(width, shift, (six){c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i}, acc + i * width * WIDTH);
+#define OUTPUT_ROW(i)                                                                                                 \
+  output_row(width, sums, i == 0 && height == 4 ? 5 : 4, (six){c0.p##i, c1.p##i, c2.p##i, c3.p##i, c4.p##i, c5.p##i}, \
+             acc + i * width * WIDTH);
 
-INLINE void output(const int height, const int width, const int shift, const int32_t *m, ptrdiff_t position, int vectors,
+INLINE void output(const int height, const int width, const bool sums, const int32_t *m, ptrdiff_t position, int vectors,
                    const int32_t *bias, int32_t *acc) {
   const V none = V_ZERO();
   for (; vectors > 0; vectors--, m += LANES / 2, bias += LANES / 2, acc += LANES / 2) {
@@ -244,15 +317,13 @@ static void expand(int i, const int8_t *w, int64_t steps, int vectors, int16_t *
 }
 #endif
 
-#define DEFINE_OUTPUT(name, h, w, shift)                                                                   \
+#define DEFINE_OUTPUT(name, h, w, sums)                                                                    \
   static void name(const int32_t *m, ptrdiff_t position, int vectors, const int32_t *bias, int32_t *acc) { \
-    output(h, w, shift, m, position, vectors, bias, acc);                                                  \
+    output(h, w, sums, m, position, vectors, bias, acc);                                                   \
   }
-#define DEFINE_TRANSFORMS(h, w)                                                                                                 \
-  static void input_##h##w(const uint8_t *in, ptrdiff_t row, ptrdiff_t pixel, int64_t chunks, int16_t *v, ptrdiff_t position) { \
-    input(h, w, in, row, pixel, chunks, v, position);                                                                           \
-  }                                                                                                                             \
-  DEFINE_OUTPUT(output_##h##w, h, w, 6)
+#define DEFINE_TRANSFORMS(h, w)                                             \
+  static void input_##h##w(const oct_winograd_input *p) { input(h, w, p); } \
+  DEFINE_OUTPUT(output_##h##w, h, w, true)
 
 DEFINE_TRANSFORMS(3, 3)
 DEFINE_TRANSFORMS(3, 4)
