@@ -112,12 +112,18 @@ DEFINE_TILE(12)
 #endif
 static const oct_first_tile_fn by_rows[] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6 MORE_TILES MOST_TILES};
 
+/* Tiles ahead whose place is fetched: the outputs of a first layer have long left the near caches. */
+#define OUT_AHEAD 4
+
 /* `tiles` tiles side by side. */
 static inline __attribute__((always_inline)) void bytes_as(const oct_first_part parts[2], int tiles, const int8_t *weights,
                                                            const int32_t *bias, const finish *f, finish_kind kind, char *out,
                                                            ptrdiff_t step) {
   oct_first_part part[2] = {parts[0], parts[1]};
+  const char *ahead = out + OUT_AHEAD * ROWS * step;
+  const ptrdiff_t bytes = VECTORS == 4 && step == WIDTH ? ROWS * WIDTH : 0; /* of a tile */
   for (; tiles > 0; tiles--, out += ROWS * step) {
+    for (ptrdiff_t at = 0; at < bytes; at += 64, ahead += 64) _mm_prefetch(ahead, _MM_HINT_T0);
     tile(ROWS, part, weights, bias, NULL, f, kind, out, step);
     part[0].in += ROWS * part[0].step, part[1].in += ROWS * 8;
   }

@@ -83,9 +83,12 @@ static inline __attribute__((always_inline)) void oct_pool_sides(const oct_pool_
   }
 }
 
-/* Calls body(args, &window) for every pixel of output rows [begin, end). */
+/* `count` pixels side by side from the window's on, whose columns are whole; false: not of this kind. */
+typedef bool (*oct_pool_run)(const oct_pool_args *args, const oct_pool_window *window, int64_t count);
+
+/* Calls body(args, &window) for every pixel of output rows [begin, end), but for those that `run` (NULL: none) takes. */
 static inline __attribute__((always_inline)) void oct_pool_rows(const oct_pool_args *args, const ptrdiff_t size, size_t begin, size_t end,
-                                                                const oct_pool_body body) {
+                                                                const oct_pool_body body, const oct_pool_run run) {
   const oct_conv_shape *s = &args->shape;
   int64_t reach = s->in_w + s->pad_left - (int64_t)(s->kernel_w - 1) * s->dilation_w - 1; /* the last x * stride_w with a whole window */
   int64_t first = (s->pad_left + s->stride_w - 1) / s->stride_w, last = reach < 0 ? 0 : reach / s->stride_w + 1;
@@ -104,6 +107,7 @@ static inline __attribute__((always_inline)) void oct_pool_rows(const oct_pool_a
     oct_pool_window_set(&w, args, &rows, &whole);
     w.in += (first * s->stride_w - s->pad_left) * args->in.pixel * size;
     w.out += first * args->out.pixel * size;
+    if (run && last > first && run(args, &w, last - first)) continue;
     for (int64_t x = first; x < last; x++) {
       body(args, &w);
       w.in += s->stride_w * args->in.pixel * size;

@@ -13,6 +13,7 @@
 #define B_ZERO() _mm256_setzero_si256()
 #define B_LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
 #define B_MAX(a, b) _mm256_max_epu8(a, b)
+#define B_STORE(p, v) _mm256_storeu_si256((__m256i *)(p), v)
 #define B_STORE_PART(p, v, n) store_bytes(p, v, n)
 #define V_SET1(x) _mm256_set1_ps(x)
 #define V_LOAD(p) _mm256_loadu_ps(p)
@@ -76,9 +77,13 @@ static inline void store_requantized(uint8_t *p, __m256i sum, const requantize_c
 #include "kernels/vector_pool_simd.h"
 
 void oct_max_pool_u8__avx2(const oct_pool_args *args, size_t begin, size_t end) {
-  if (args->shape.channels <= 16) oct_pool_rows(args, 1, begin, end, max_u8_narrow);
-  else oct_pool_rows(args, 1, begin, end, max_u8);
+  if (args->shape.channels <= 16) oct_pool_rows(args, 1, begin, end, max_u8_narrow, NULL);
+  else oct_pool_rows(args, 1, begin, end, max_u8, max_u8_run);
 }
-void oct_max_pool_f32__avx2(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, max_f32); }
-void oct_average_pool_u8__avx2(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 1, begin, end, average_u8); }
-void oct_average_pool_f32__avx2(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, average_f32); }
+void oct_max_pool_f32__avx2(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, max_f32, NULL); }
+void oct_average_pool_u8__avx2(const oct_pool_args *args, size_t begin, size_t end) {
+  oct_pool_rows(args, 1, begin, end, average_u8, NULL);
+}
+void oct_average_pool_f32__avx2(const oct_pool_args *args, size_t begin, size_t end) {
+  oct_pool_rows(args, 4, begin, end, average_f32, NULL);
+}

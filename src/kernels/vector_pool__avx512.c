@@ -12,6 +12,7 @@
 #define B_ZERO() _mm512_setzero_si512()
 #define B_LOAD(p) _mm512_loadu_si512(p)
 #define B_MAX(a, b) _mm512_max_epu8(a, b)
+#define B_STORE(p, v) _mm512_storeu_si512(p, v)
 #define B_STORE_PART(p, v, n) _mm512_mask_storeu_epi8(p, ~0ull >> (64 - (n)), v)
 #define V_SET1(x) _mm512_set1_ps(x)
 #define V_LOAD(p) _mm512_loadu_ps(p)
@@ -47,9 +48,13 @@ static inline void store_requantized(uint8_t *p, __m512i sum, const requantize_c
 #include "kernels/vector_pool_simd.h"
 
 void oct_max_pool_u8__avx512(const oct_pool_args *args, size_t begin, size_t end) {
-  if (args->shape.channels <= 16) oct_pool_rows(args, 1, begin, end, max_u8_narrow);
-  else oct_pool_rows(args, 1, begin, end, max_u8);
+  if (args->shape.channels <= 16) oct_pool_rows(args, 1, begin, end, max_u8_narrow, NULL);
+  else oct_pool_rows(args, 1, begin, end, max_u8, max_u8_run);
 }
-void oct_max_pool_f32__avx512(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, max_f32); }
-void oct_average_pool_u8__avx512(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 1, begin, end, average_u8); }
-void oct_average_pool_f32__avx512(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, average_f32); }
+void oct_max_pool_f32__avx512(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, max_f32, NULL); }
+void oct_average_pool_u8__avx512(const oct_pool_args *args, size_t begin, size_t end) {
+  oct_pool_rows(args, 1, begin, end, average_u8, NULL);
+}
+void oct_average_pool_f32__avx512(const oct_pool_args *args, size_t begin, size_t end) {
+  oct_pool_rows(args, 4, begin, end, average_f32, NULL);
+}

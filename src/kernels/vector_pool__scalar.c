@@ -53,7 +53,11 @@ static void average_f32(const oct_pool_args *args, const oct_pool_window *w) {
   }
 }
 
-void oct_max_pool_u8__scalar(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 1, begin, end, max_u8); }
-void oct_max_pool_f32__scalar(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, max_f32); }
-void oct_average_pool_u8__scalar(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 1, begin, end, average_u8); }
-void oct_average_pool_f32__scalar(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, average_f32); }
+void oct_max_pool_u8__scalar(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 1, begin, end, max_u8, NULL); }
+void oct_max_pool_f32__scalar(const oct_pool_args *args, size_t begin, size_t end) { oct_pool_rows(args, 4, begin, end, max_f32, NULL); }
+void oct_average_pool_u8__scalar(const oct_pool_args *args, size_t begin, size_t end) {
+  oct_pool_rows(args, 1, begin, end, average_u8, NULL);
+}
+void oct_average_pool_f32__scalar(const oct_pool_args *args, size_t begin, size_t end) {
+  oct_pool_rows(args, 4, begin, end, average_f32, NULL);
+}

@@ -1,5 +1,6 @@
 /* Pooling, written once for every vector width; channels are the lanes. The including file defines
- *   B, BYTES, B_LOAD, B_MAX, B_ZERO, B_STORE_PART(p, v, n)         a vector of bytes; the last stores its first n <= BYTES
+ *   B, BYTES, B_LOAD, B_MAX, B_ZERO, B_STORE(p, v), B_STORE_PART(p, v, n)
+ *                                                                  a vector of bytes; the last stores its first n <= BYTES
  *   V, LANES, V_LOAD, V_MAX, V_ADD, V_DIV, V_SET1, V_STORE_PART    a vector of floats
  *   I, I_LOAD_U8, I_ADD, I_ZERO                                    LANES int32; loads LANES bytes
  *   store_requantized(p, sum, constants, n)                        the 8-bit average's last step
@@ -68,7 +69,36 @@ INLINE void max_u8_block(const oct_pool_args *args, const oct_pool_window *w, in
 #undef STEP_ROW_3
 #undef STORE
 
-INLINE void max_u8(const oct_pool_args *args, const oct_pool_window *w){FOR_BLOCKS(max_u8_block, BYTES)}
+INLINE void max_u8(const oct_pool_args *args, const oct_pool_window *w) { FOR_BLOCKS(max_u8_block, BYTES) }
+
+/* The greatest bytes of a column of 3. */
+#define COLUMN(p) B_MAX(B_LOAD(p), B_MAX(B_LOAD((p) + row), B_LOAD((p) + 2 * row)))
+
+/* Whole windows of 3x3 two columns apart, one vector of channels of each: neighbours share a column. */
+INLINE void max_u8_run_3x3(const oct_pool_args *args, const oct_pool_window *w, int64_t c, int64_t count, const bool whole) {
+  const uint8_t *in = (const uint8_t *)w->in + c;
+  uint8_t *out = (uint8_t *)w->out + c;
+  const ptrdiff_t pixel = args->in.pixel, row = w->row_step;
+  B shared = COLUMN(in);
+  for (; count > 0; count--, out += args->out.pixel) {
+    const B middle = COLUMN(in + pixel);
+    in += 2 * pixel;
+    const B last = COLUMN(in), max = B_MAX(B_MAX(shared, middle), last);
+    if (whole) B_STORE(out, max);
+    else B_STORE_PART(out, max, args->shape.channels - c);
+    shared = last;
+  }
+}
+#undef COLUMN
+
+INLINE bool max_u8_run(const oct_pool_args *args, const oct_pool_window *w, int64_t count) {
+  const oct_conv_shape *s = &args->shape;
+  if (w->rows != 3 || w->columns != 3 || s->stride_w != 2 || s->dilation_w != 1) return false;
+  int64_t c = 0;
+  for (; c + BYTES <= s->channels; c += BYTES) max_u8_run_3x3(args, w, c, count, true);
+  if (c < s->channels) max_u8_run_3x3(args, w, c, count, false);
+  return true;
+}
 
 /* At most 16 channels: wide loads would cross cache lines at nearly every pixel. */
 INLINE void max_u8_narrow(const oct_pool_args *args, const oct_pool_window *w) {
