@@ -16,6 +16,7 @@ KEPT = ROOT / "build/versus-models"
 REAL = {"efficientnet-lite0": "efficientnet-lite0/efficientnet-lite0.onnx", "resnet20": "resnet-cifar10/resnet20.onnx",
         "rfb-320": "ultraface/version-RFB-320.onnx", "super-resolution": "onnx-zoo-small/super_resolution_10/model.onnx",
         "minilm": "minilm/minilm-l3-sentiment.onnx"}
+PEER_IMAGES = 4  # for the calibration of the peers' int8 forms: the first of those for Octet's
 NAMES = ["resnet18", "efficientnet-lite0", "resnet20", "rfb-320", "super-resolution", "mnist", "minilm"]
 
 
@@ -167,9 +168,9 @@ class Models:
     def int8(self, name):
         source = self.float(name)[0]
         data = self.calibration(name)
-        feed = self.samples(name, 4)
+        feed = self.samples(name, PEER_IMAGES)
         ours = self.path(f"{name}-int8.onnx", lambda p: self.octet("quantize", source, "-o", p, "--calibration", data), ours=True)
-        pieces = [{k: v[i:i + 1] for k, v in feed.items()} for i in range(4)]
+        pieces = [{k: v[i:i + 1] for k, v in feed.items()} for i in range(PEER_IMAGES)]
         return ours, self.path(f"{name}-peer-int8.onnx", lambda p: quantize_peer(source, p, pieces))
 
     def dynamic(self, name):

@@ -3,12 +3,15 @@
 A figure is the median over the bursts of each burst's median; a ratio is the median of the ratios of bursts that lie side by side. So a machine whose speed
 drifts, or is shared, slows all engines alike. SPDX-License-Identifier: MIT
 """
+import dataclasses
 import os
 import statistics
 import sys
 import time
+import typing
 
 import numpy as np
+from bench_models import PEER_IMAGES
 from no_amx import cpu_has_amx, forbid_amx
 from octet_library import Session
 
@@ -64,6 +67,32 @@ def litert_call(model, feed, threads):
     return interpreter.invoke
 
 
+def source_of(model, feed):
+    """Of a peers' file: the float file that it was made of, its one input, and the images for calibration where the file is the int8 form."""
+    if model.stem.endswith("-peer-dynamic"):
+        raise RuntimeError("it has no dynamic form here")
+    (array,), name = feed.values(), model.stem.removesuffix("-peer-int8")
+    if array.dtype != np.float32:
+        raise RuntimeError("its input is not float")
+    images = None if name == model.stem else np.load(model.with_name(f"{name}-calibration16.npy"))[:PEER_IMAGES]
+    return model.with_name(f"{name}.onnx"), array, images
+
+
+def ncnn_call(model, feed, threads):
+    import ncnn_model
+    source, array, images = source_of(model, feed)
+    if array.shape[0] != 1:
+        raise RuntimeError("it has no batches")
+    files = ncnn_model.converted(source, array)
+    return ncnn_model.call(files if images is None else ncnn_model.quantized(*files, images), array, threads)
+
+
+def torch_call(model, feed, threads):
+    import torch_model
+    source, array, images = source_of(model, feed)
+    return torch_model.call(source, array, threads, images)
+
+
 def octet_call(model, feed, threads, **more):
     session = Session(model, feed, threads, **more)
     session.run()
@@ -72,14 +101,24 @@ def octet_call(model, feed, threads, **more):
     return call
 
 
-PEERS = {"ONNX Runtime": ("onnxruntime", onnxruntime_call), "OpenVINO": ("openvino", openvino_call), "LiteRT": ("ai_edge_litert", litert_call)}
+@dataclasses.dataclass
+class Peer:
+    modules: tuple  # that must be importable
+    package: str    # whose version is said
+    call: typing.Callable
+
+
+PEERS = {"ONNX Runtime": Peer(("onnxruntime",), "onnxruntime", onnxruntime_call), "OpenVINO": Peer(("openvino",), "openvino", openvino_call),
+         "LiteRT": Peer(("ai_edge_litert",), "ai-edge-litert", litert_call), "ncnn": Peer(("ncnn",), "ncnn", ncnn_call),
+         "PyTorch": Peer(("torch", "onnx2torch"), "torch", torch_call)}
 
 
 def installed(names=PEERS):
     found = []
     for name in names:
         try:
-            __import__(PEERS[name][0])
+            for module in PEERS[name].modules:
+                __import__(module)
             found.append(name)
         except ImportError:
             print(f"{name} is not installed: left out", file=sys.stderr)
@@ -91,7 +130,7 @@ def peer_calls(names, model, feed, threads, what):
     calls = {}
     for name in names:
         try:
-            call = PEERS[name][1](model, feed, threads)
+            call = PEERS[name].call(model, feed, threads)
             call()
             calls[name] = call
         except Exception as e:

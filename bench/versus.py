@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Octet beside ONNX Runtime, OpenVINO and LiteRT on the same models, in one process, in turn.
+"""Octet beside ONNX Runtime, OpenVINO, LiteRT, ncnn and (where it is installed) PyTorch on the same models, in one process, in turn.
 
   ./dev versus                               every row that has a goal (about five minutes)
   ./dev versus --models resnet18 --types int8 --batch 1,8 --threads 1,2     other rows
@@ -157,8 +157,7 @@ def scaling_text(results):
 
 def versions(names):
     from importlib.metadata import version
-    packages = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino", "LiteRT": "ai-edge-litert"}
-    return ", ".join(f"{n} {version(packages[n])}" for n in names)
+    return ", ".join(f"{n} {version(engines.PEERS[n].package)}" for n in names)
 
 
 def cpu_name():
