@@ -14,7 +14,7 @@ static const cli_option *common_options(cli *c) {
   options[0] = (cli_option){"--json", CLI_FLAG, &c->json, NULL, "results as JSON, one object per line"};
   options[1] = (cli_option){"--threads", CLI_COUNT, &c->threads, "N", "threads to use (1)"};
   options[2] = (cli_option){"--isa", CLI_TEXT, (void *)&c->isa, "NAME",
-                            "widest instruction set: scalar, avx2, avxvnni, avx512, avx512vnni, amx (OCTET_ISA does the same)"};
+                            "widest instruction set: scalar, avx2, avxvnni, avx512, avx512vbmi, avx512vnni, amx (OCTET_ISA does the same)"};
   options[3] = (cli_option){"--verbose", CLI_FLAG, &c->verbose, NULL, "say more (-v)"};
   options[4] = (cli_option){0};
   return options;

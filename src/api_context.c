@@ -22,8 +22,8 @@ octet_status octet_context_set_threads(octet_context *ctx, int threads) {
 octet_status octet_context_set_isa(octet_context *ctx, const char *isa) {
   uint32_t mask;
   if (!isa || !oct_isa_cap(isa, &mask))
-    return oct_fail(ctx, OCTET_INVALID_ARGUMENT, "unknown instruction set \"%s\": scalar, avx2, avxvnni, avx512, avx512vnni or amx",
-                    isa ? isa : "");
+    return oct_fail(ctx, OCTET_INVALID_ARGUMENT,
+                    "unknown instruction set \"%s\": scalar, avx2, avxvnni, avx512, avx512vbmi, avx512vnni or amx", isa ? isa : "");
   ctx->isa_mask = mask & oct_isa_detect();
   return OCTET_OK;
 }

@@ -16,8 +16,12 @@ typedef struct problem {
   oct_epilogue_i8 epilogue;
   bool residual, in_place; /* in_place: the residual lies where the output goes */
   int pad_bottom, pad_right, in_gap, out_gap, residual_gap, fill;
-  bool small_bias;   /* no bias near int32's ends */
-  int32_t most_bias; /* 0: some thousands; else biases go this far, and outputs with them */
+  bool small_bias;          /* no bias near int32's ends */
+  bool few_floats;          /* float biases only for channels that hardly depend on their input */
+  int32_t most_bias;        /* 0: some thousands; else biases go this far, and outputs with them */
+  int most_weight;          /* 0: any weights; else random ones that go this far */
+  const float *multipliers; /* NULL: such that outputs are bytes; else `multiplier_count` that channels take in turn */
+  int multiplier_count;
 } problem;
 
 /* One image and one group, without strides, dilation and padding; sizes are yet to be set. */
@@ -63,9 +67,21 @@ static inline void fill_input(const problem *p, uint8_t *x, size_t count) {
 static inline void fill_weights(const problem *p, int8_t *w, size_t count) {
   static const int8_t extremes[] = {127, -127, -128};
   int one = PICK(0, 1, 2);
+  for (size_t i = 0; p->most_weight && i < count; i++) w[i] = (int8_t)between(-p->most_weight, p->most_weight);
+  if (p->most_weight) return;
   for (size_t i = 0; i < count; i++)
     w[i] =
         p->fill == FILL_RANDOM || p->fill == FILL_ZERO_POINT ? (int8_t)random_u32() : extremes[p->fill == FILL_SIGNS ? between(0, 2) : one];
+}
+
+/* Around bytes, halves between them, and the largest that surely stays within int32. */
+static inline void fill_few_floats(data *d, int64_t c) {
+  static const float small[] = {1e-30f, 1e-9f, 1e-8f, 1e-7f, 1e-6f},
+                     far[] = {300, -300, 0x1p29f, 0x1.000002p29f, -0x1p29f, 1e30f, INFINITY};
+  d->float_bias[c] = 0;
+  if (!chance(10)) return;
+  d->multiplier[c] = small[between(0, 4)];
+  d->float_bias[c] = chance(20) ? far[between(0, 6)] : chance(20) ? (float)between(-2, 300) + 0.5f : (float)between(-1000, 30000) / 110.0f;
 }
 
 static inline void fill_channels(const problem *p, data *d) {
@@ -79,7 +95,9 @@ static inline void fill_channels(const problem *p, data *d) {
   for (int64_t c = 0; c < s->out_channels; c++) {
     d->bias[c] = (int32_t)between(-most, most) * (chance(5) && !p->small_bias && !p->most_bias ? 100000 : 1);
     d->multiplier[c] = chance(3) ? 0.0f : chance(3) ? 1e-30f : base * (0.25f + (float)(random_u32() % 1000) / 500.0f);
+    if (p->multipliers) d->multiplier[c] = p->multipliers[c % p->multiplier_count];
     d->float_bias[c] = (float)between(-1000, 1000) / 128.0f;
+    if (p->few_floats) fill_few_floats(d, c);
     for (int64_t i = 0; i < products; i++) d->weight_sum[c] += d->weights[c * products + i];
   }
   int64_t pixels = s->batch * s->out_h * s->out_w;
@@ -176,8 +194,12 @@ static inline void reference_element(const data *d, int64_t sum, int64_t pixel, 
     memcpy(out, &v, 4);
   } else if (e->out == OCT_EPILOGUE_F32 || e->out == OCT_EPILOGUE_ROUNDED) {
     volatile float scale = e->row_scale ? e->row_scale[pixel / e->rows_per_scale] * e->multiplier[o] : e->multiplier[o],
-                   y = (float)v * scale;
-    if (e->float_bias) y = y + e->float_bias[o];
+                   bias = e->float_bias ? e->float_bias[o] : 0;
+    volatile float units = bias / scale;
+    if (e->out == OCT_EPILOGUE_ROUNDED && e->row_scale && scale > 0 && scale <= 0.25f && units >= -0x1p29f && units <= 0x1p29f)
+      v = (int32_t)((uint32_t)v + (uint32_t)(int32_t)nearbyint((double)units)), bias = 0;
+    volatile float y = (float)v * scale;
+    if (e->float_bias) y = y + bias;
     if (e->out == OCT_EPILOGUE_ROUNDED) {
       double q = rint((double)y) + e->zero_point;
       *(uint8_t *)out = (uint8_t)(q < e->low ? e->low : q > e->high ? e->high : (int)q);
@@ -337,7 +359,7 @@ static inline void choose_epilogue(problem *p) {
     e->table = chance(25) ? &has_table : NULL;
     p->residual = e->profile == OCT_PROFILE_ONNX && chance(40);
     e->residual_scale = (float)between(1, 2000) / 1000.0f;
-    e->residual_zero_point = (int32_t)between(0, 255);
+    e->residual_zero_point = chance(30) ? 0 : (int32_t)between(0, 255);
   } else if (e->out != OCT_EPILOGUE_S32) {
     e->float_bias = chance(50) ? &has_bias : NULL;
     p->residual = e->out == OCT_EPILOGUE_F32 && chance(40);

@@ -109,6 +109,49 @@ class ConvTranspose(unittest.TestCase):
         self.assertEqual(found[12, 1, 3, 3], (12, [0]))
         self.assertGreater(sqnr(run_octet(q, {"x": data})["y"], run_ort(q, {"x": data})["y"]), 35)
 
+    def test_int8_groups(self):
+        """Groups of several channels share the scales of the weights, not those of the bias; others load it, and agree to the last bit but rounding."""
+        for group, channels, out, kernel, stride in ((2, 8, 6, 3, 2), (4, 64, 64, 4, 2), (3, 12, 3, 2, 2), (8, 8, 24, 3, 1), (5, 35, 10, 5, 3)):
+            net = Net()
+            x = net.input("x", ["N", channels, 5, 6])
+            h = net.op("ConvTranspose", [x, net.random(channels, out // group, kernel, kernel, name="w", scale=.1), net.random(out, name="b")], "t",
+                       group=group, strides=[stride] * 2, pads=[kernel // 2] * 4)
+            net.output(net.op("Conv", [net.op("Relu", [h]), net.random(4, out, 1, 1)], "y"))
+            data = np.random.default_rng(group).standard_normal((4, channels, 5, 6)).astype(np.float32)
+            model = net.save("groups.onnx")
+            q, report = quantize(model, data)
+            with self.subTest(f"{group} groups"):
+                self.assertEqual(all_int8(report, ("conv_transpose",)), {})
+                self.assertEqual([layer["type"] for layer in inspect(q)["operators"] if layer["op"] == "conv_transpose"], ["int8"])
+                self.assertGreater(sqnr(run_octet(q, {"x": data})["y"], run_ort(q, {"x": data})["y"]), 35)
+                self.assertGreater(sqnr(run_octet(q, {"x": data})["y"], run_ort(model, {"x": data})["y"]), 25)
+
+    def test_bytes_of_groups(self):
+        """8-bit results of groups are those of each group alone: the definition, by numpy, whatever the instruction set."""
+        rng = np.random.default_rng(6)
+        for group, deep, wide, stride, kernel, pad in ((2, 3, 5, 2, 4, 1), (4, 16, 16, 2, 2, 0), (3, 8, 1, 2, 3, 1), (8, 1, 3, 3, 3, 1), (2, 40, 24, 1, 3, 1), (16, 4, 4, 2, 3, 1)):
+            x, w = rng.integers(0, 256, (1, group * deep, 5, 7)).astype(np.uint8), rng.integers(-127, 128, (group * deep, wide, kernel, kernel)).astype(np.int8)
+            scales = rng.uniform(.001, .004, wide).astype(np.float32)
+            each = np.tile(scales, group)
+            bias = rng.integers(-3000, 3000, group * wide).astype(np.int32)
+            net = Net()
+            net.input("x", list(x.shape), TensorProto.UINT8)
+            h = net.op("DequantizeLinear", ["x", net.const(.02), net.const(113, dtype=np.uint8)])
+            b = net.dequantized(bias, np.float32(.02) * each, np.zeros(group * wide, np.int32), axis=0)
+            h = net.op("ConvTranspose", [h, net.dequantized(w, scales, np.zeros(wide, np.int8), axis=1), b], group=group, strides=[stride] * 2, pads=[pad] * 4)
+            net.output(net.op("QuantizeLinear", [h, net.const(.2), net.const(131, dtype=np.uint8)], "y"), kind=TensorProto.UINT8)
+            full = np.zeros((1, group * wide, 4 * stride + kernel, 6 * stride + kernel), np.int64)
+            real, grouped = x.astype(np.int64) - 113, w.astype(np.int64).reshape(group, deep, wide, kernel, kernel)
+            for i in range(5):
+                for j in range(7):
+                    part = np.einsum("gc,gcohw->gohw", real[0, :, i, j].reshape(group, deep), grouped)
+                    full[0, :, i * stride:i * stride + kernel, j * stride:j * stride + kernel] += part.reshape(group * wide, kernel, kernel)
+            sums = full[:, :, pad:full.shape[2] - pad, pad:full.shape[3] - pad] + bias.reshape(1, -1, 1, 1)
+            want = requantized(sums, multiplier(.02, each, .2).reshape(1, -1, 1, 1), 131)
+            for isa in ("scalar", "avx2", "avx512vnni") if SANITIZED else ("scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"):
+                with self.subTest(f"{group} groups of {deep} to {wide}, {isa}"):
+                    np.testing.assert_array_equal(run_octet(net.save("bytes.onnx"), {"x": x}, environment={"OCTET_ISA": isa})["y"], want)
+
     def test_bytes(self):
         """8-bit results: exactly the integers of the definition, by numpy, whatever the instruction set."""
         rng = np.random.default_rng(5)

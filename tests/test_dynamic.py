@@ -253,13 +253,16 @@ class PerSample(unittest.TestCase):
         expected = []
         for sample in x:
             q, scale, zero = quantize(sample)
-            a = conv((q - zero)[None] * float(scale), rounded(w1), 0) + b1.reshape(1, 8, 1, 1)
+            unit = float(scale) * np.abs(w1).max(axis=(1, 2, 3)) / 127  # of accumulators, to which biases are rounded
+            a = conv((q - zero)[None] * float(scale), rounded(w1), 0) + (np.rint(b1 / unit) * unit).reshape(1, 8, 1, 1)
             c = np.rint(np.clip(a, 0, 6) * 255 / 6) * 6 / 255
             expected.append(conv(c, rounded(w2), 1)[0])
         expected, got = np.stack(expected), run_octet(dynamic, {"x": x})["y"]
         step = 6 / 255 * np.abs(w2).max()  # a value at a tie may go the other way
         self.assertLessEqual(np.abs(expected - got).max(), step)
         self.assertLessEqual(np.median(np.abs(expected - got)), 1e-4)
+        for i in range(2):  # one scale for all pixels, or one per sample
+            np.testing.assert_array_equal(got[i:i + 1], run_octet(dynamic, {"x": x[i:i + 1]})["y"])
         for arguments in ("--isa", "scalar"), ("--isa", "avx2"):
             np.testing.assert_array_equal(got, run_octet(dynamic, {"x": x}, *arguments)["y"])
 

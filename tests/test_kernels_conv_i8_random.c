@@ -23,11 +23,13 @@ static void choose_size(problem *p, int64_t out_h, int64_t out_w, int64_t most) 
   choose_input(p, out_h, out_w);
 }
 
-/* The epilogue that most have in 2 of 5 cases, and biases around the largest sums whose floats are exact. */
+/* The epilogue that most have in 2 of 5 cases, of bytes or of rounded floats, and biases around the largest sums whose floats are exact. */
 static problem often_plain(problem p) {
+  static const float has_bias;
   if (chance(60)) return p;
   p.epilogue = (oct_epilogue_i8){.out = OCT_EPILOGUE_U8, .profile = OCT_PROFILE_ONNX, .high = 255};
   p.residual = p.in_place = false;
+  if (chance(30)) p.epilogue.out = OCT_EPILOGUE_ROUNDED, p.epilogue.float_bias = &has_bias, p.few_floats = true;
   if (chance(40)) p.most_bias = PICK(1 << 22, 6000000, (1 << 23) - 1, 1 << 23, 9000000, 1 << 24, 1 << 30);
   return p;
 }

@@ -105,7 +105,7 @@ static float near_tie(float scale, int32_t zero_point) {
 
 static void check_quantize(const oct_vector_kernels *scalar, const oct_vector_kernels *row, size_t n) {
   static const float scales[] = {1.0f, 0.5f, 2.0f, 1.0f / 255, 0.1f, 3e-5f, 0.0235f, 1e-40f, 1e38f, 3e-39f, FLT_MIN};
-  int32_t zero_point = (int32_t)between(0, 255);
+  int32_t zero_point = chance(80) ? (int32_t)between(0, 255) : (int32_t)between(-129, 384);
   float scale = chance(60) ? scales[between(0, (int64_t)(sizeof scales / sizeof *scales) - 1)] : (float)between(1, 1000000) / 1e6f;
   runs r = runs_create(n, 4, 1);
   float *x = (float *)(void *)r.a.data;
@@ -327,11 +327,67 @@ static void test_quantize_planes(void **state) {
   check_comparisons(rows, count, functions, 1);
 }
 
+/* ---- The scale of an input in constants of channels ---- */
+
+/* Float biases and multipliers on both sides of the bounds within which biases become numbers of an accumulator's units: a multiplier of 1/4, and
+ * 2^29 units. */
+static void check_fold_scale(const oct_vector_kernels *row, size_t n, bool rounded, bool biased) {
+  static const float edges[] = {0.25f, 0.25000003f, 0.24999999f, 0.125f, 0, 1e-30f, -0.1f},
+                     far[] = {0x1p27f, 0x1.000002p27f, -0x1p27f, 1e30f, 0.5f};
+  guarded g[7];
+  for (int i = 0; i < 7; i++) g[i] = guarded_create(4 * n, 0);
+  float *multiplier = guarded_floats(&g[0]), *float_bias = guarded_floats(&g[1]), *to_multiplier = guarded_floats(&g[2]),
+        *to_float = guarded_floats(&g[3]);
+  int32_t *bias = (int32_t *)(void *)g[4].data, *sums = (int32_t *)(void *)g[5].data, *to_bias = (int32_t *)(void *)g[6].data;
+  const float scale = chance(50) ? 1.0f : (float)between(1, 1000) / 500.0f;
+  const int32_t zero_point = (int32_t)between(0, 255);
+  const bool zeros = chance(30);
+  for (size_t i = 0; i < n; i++) {
+    multiplier[i] = !zeros && chance(30) ? edges[between(0, 6)] : (float)between(1, 1000) / 65536.0f;
+    float_bias[i] = zeros ? 0 : chance(20) ? far[between(0, 4)] : (float)between(-10000, 10000) / 128.0f;
+    bias[i] = (int32_t)between(-100000, 100000), sums[i] = (int32_t)between(-1000000, 1000000);
+  }
+  const oct_epilogue_i8 e = {.out = rounded ? OCT_EPILOGUE_ROUNDED : OCT_EPILOGUE_F32,
+                             .bias = bias,
+                             .multiplier = multiplier,
+                             .float_bias = biased ? float_bias : NULL,
+                             .row_scale = &scale,
+                             .row_zero_point = &zero_point,
+                             .weight_sum = sums};
+  const bool whole = row->fold_scale(n, &e, to_bias, to_multiplier, to_float);
+  bool want = true;
+  for (size_t i = 0; i < n; i++) {
+    volatile float m = scale * multiplier[i], rest = biased ? float_bias[i] : 0, units = rest / m;
+    int64_t b = (int64_t)bias[i] - (int64_t)zero_point * sums[i];
+    if (rounded && m > 0 && m <= 0.25f && fabs((double)units) <= 0x1p29) b += (int64_t)nearbyint((double)units), rest = 0;
+    assert_int_equal(to_bias[i], (int32_t)(uint32_t)(uint64_t)b);
+    assert_true(to_multiplier[i] == m && to_float[i] == rest);
+    want = want && rest == 0;
+  }
+  assert_int_equal(whole, want);
+  for (int i = 0; i < 7; i++)
+    for (const uint8_t *p = g[i].map; p < g[i].data; p++) assert_int_equal(*p, 0xff);
+  count_comparison(row->name, "fold_scale");
+  for (int i = 0; i < 7; i++) guarded_destroy(&g[i]);
+}
+
+static void test_fold_scale(void **state) {
+  (void)state;
+  const oct_vector_kernels *rows[MAX_ROWS];
+  size_t count = vector_rows_here(rows);
+  random_seed(6);
+  for (size_t k = 0; k < count; k++)
+    for (size_t n = 1; n <= 70; n++)
+      for (int repeat = 0; repeat < repeats(3, 288); repeat++) check_fold_scale(rows[k], n, chance(70), chance(80));
+  static const char *const functions[] = {"fold_scale"};
+  check_comparisons(rows, count, functions, 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_onnx_quantize),   cmocka_unit_test(test_quantize_definition), cmocka_unit_test(test_dense_runs),
       cmocka_unit_test(test_all_bytes),       cmocka_unit_test(test_quantize_ties),       cmocka_unit_test(test_transpose),
-      cmocka_unit_test(test_quantize_planes),
+      cmocka_unit_test(test_quantize_planes), cmocka_unit_test(test_fold_scale),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

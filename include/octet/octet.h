@@ -87,7 +87,8 @@ typedef struct octet_session_options {
   int64_t batch;              /* size of unknown first dims, and of a declared first dim if given; 0: as declared, else 1 */
   const octet_tensor *shapes; /* inputs by name: rank and dims (data NULL), or data too: then the input is fixed to that value */
   size_t n_shapes;
-  const char *isa; /* "scalar" "avx2" "avxvnni" "avx512" "avx512vnni" "amx": the widest that may be used; NULL: the context's */
+  /* The widest set that may be used: "scalar" "avx2" "avxvnni" "avx512" "avx512vbmi" "avx512vnni" "amx"; NULL: the context's. */
+  const char *isa;
   const char *
       no_fuse; /* comma-separated: "residual" "activation" "table" "bias" "transpose" "attention" "strips" "all", or names of passes; NULL: everything is fused */
   bool exact_float;     /* float convolutions by direct sums only: Winograd's rounding error is about five times as large */

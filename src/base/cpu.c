@@ -18,7 +18,7 @@
 
 /* What the masks below are made of. */
 typedef struct cpu_features {
-  bool avx2, fma, f16c, avx512f, avx512bw, avx512vl, avx512dq, avx512vnni, avxvnni, amx;
+  bool avx2, fma, f16c, avx512f, avx512bw, avx512vl, avx512dq, avx512vbmi, avx512vnni, avxvnni, amx;
 } cpu_features;
 
 static bool bit(uint32_t word, int index) { return (word >> index) & 1; }
@@ -45,6 +45,7 @@ static cpu_features features_from_cpuid(void) {
   f.avx512dq = zmm && bit(leaf7_b, 17);
   f.avx512bw = zmm && bit(leaf7_b, 30);
   f.avx512vl = zmm && bit(leaf7_b, 31);
+  f.avx512vbmi = zmm && bit(leaf7_c, 1);
   f.avx512vnni = zmm && bit(leaf7_c, 11);
   f.amx = zmm && (saved & 0x60000) == 0x60000 && bit(d, 24) && bit(d, 25); /* tiles; their 8-bit products */
   if (subleaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) f.avxvnni = ymm && bit(a, 4);
@@ -67,6 +68,7 @@ static cpu_features features(void) {
   f.avx512bw = cpuinfo_has_x86_avx512bw();
   f.avx512vl = cpuinfo_has_x86_avx512vl();
   f.avx512dq = cpuinfo_has_x86_avx512dq();
+  f.avx512vbmi = cpuinfo_has_x86_avx512vbmi();
   f.avx512vnni = cpuinfo_has_x86_avx512vnni();
   return f; /* AVX-VNNI is younger than this cpuinfo: always from CPUID */
 }
@@ -89,6 +91,7 @@ uint32_t oct_isa_detect(void) {
   if (avx2) mask |= 1u << OCT_ISA_AVX2;
   if (avx2 && (f.avxvnni || (avx512 && f.avx512vnni))) mask |= 1u << OCT_ISA_AVXVNNI;
   if (avx512) mask |= 1u << OCT_ISA_AVX512;
+  if (avx512 && f.avx512vbmi) mask |= 1u << OCT_ISA_AVX512VBMI;
   if (avx512 && f.avx512vnni) mask |= 1u << OCT_ISA_AVX512VNNI;
   if (avx512 && f.avx512vnni && f.amx && tiles_are_allowed()) mask |= 1u << OCT_ISA_AMX;
   return mask;

@@ -5,9 +5,10 @@
 
 #include "base/context.h"
 
-/* Ordered from narrow to wide. A cap of X allows X and everything before it. */
+/* Ordered from narrow to wide. A cap of X allows X and everything before it that the machine has (some have VNNI, but not VBMI). */
 #define OCT_ISA_LIST(X) \
-  X(SCALAR, "scalar") X(AVX2, "avx2") X(AVXVNNI, "avxvnni") X(AVX512, "avx512") X(AVX512VNNI, "avx512vnni") X(AMX, "amx")
+  X(SCALAR, "scalar")   \
+  X(AVX2, "avx2") X(AVXVNNI, "avxvnni") X(AVX512, "avx512") X(AVX512VBMI, "avx512vbmi") X(AVX512VNNI, "avx512vnni") X(AMX, "amx")
 
 typedef enum oct_isa {
 #define X(name, text) OCT_ISA_##name,

@@ -59,7 +59,7 @@ typedef struct oct_quantization_rule {
   oct_role roles[4]; /* by input; the last one repeats for variadic inputs */
   oct_output_rule output;
   float fixed_low, fixed_high;              /* OCT_OUTPUT_FIXED */
-  int (*weight_axis)(const oct_node *node); /* output-channel axis of the weight input; NULL: axis 0 */
+  int (*weight_axis)(const oct_node *node); /* output-channel axis of the weight input, whose entries groups may share; NULL: axis 0 */
 } oct_quantization_rule;
 
 /* One row per foreign operator. A NULL function copies inputs and the attributes of equal name, and is enough for most. */

@@ -269,14 +269,16 @@ static inline void oct_strip_bounds(const int8_t *weights, int dots, __m512i *lo
 
 /* Whether the block, of whole words, is positive; then start, multiplier and offset are set. */
 static inline bool oct_strip_set_positive(oct_strip_block *b, const oct_conv_i8_args *a, int dots) {
-  if (oct_quarters_kind_of(a, b->channel, b->count) != OCT_QUARTERS_PLAIN || b->count % 4) return false;
+  if (b->count % 4 || !oct_positive_possible(a, b->channel, b->count)) return false;
+  b->offset = oct_quarters_repeat(oct_positive_floats(&a->epilogue, b->channel), b->pixels);
   oct_quarters m = oct_quarters_repeat(a->epilogue.multiplier + b->channel, b->pixels), start = b->start;
   __m512i *const starts[] = {&start.q0, &start.q1, &start.q2, &start.q3}, *const multipliers[] = {&m.q0, &m.q1, &m.q2, &m.q3};
   __m512i *const offsets[] = {&b->offset.q0, &b->offset.q1, &b->offset.q2, &b->offset.q3};
   const __m512i common = _mm512_set1_epi32(OCT_POSITIVE_LIMIT / 2); /* more than 128 products of 255 * 128 sum to */
   for (int i = 0; i < 4; i++) {
     __m512i low = _mm512_sub_epi32(_mm512_setzero_si512(), common), high = common;
-    if (_mm512_cmpgt_epu32_mask(_mm512_abs_epi32(*starts[i]), common)) oct_strip_bounds(b->weights + 64 * i, dots, &low, &high);
+    if (_mm512_cmpgt_epu32_mask(_mm512_abs_epi32(*starts[i]), common) || _mm512_test_epi32_mask(*offsets[i], *offsets[i]))
+      oct_strip_bounds(b->weights + 64 * i, dots, &low, &high);
     if (!oct_positive_set(*starts[i], low, high, starts[i], multipliers[i], offsets[i])) return false;
   }
   b->start = start, b->multiplier = m;

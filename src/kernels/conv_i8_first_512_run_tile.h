@@ -12,21 +12,27 @@ typedef struct panel {
   finish finish;
 } panel;
 
-/* Of a panel whose weights and bias are set. */
+/* Of a panel whose weights and bias are set. Rounded floats are quick if positive. */
 static void finish_of(const oct_conv_i8_args *a, panel *p) {
   const oct_epilogue_i8 *e = &a->epilogue;
   finish *f = &p->finish;
-  f->quick = e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX && !a->residual.data && !e->table;
+  const bool positive = oct_positive_possible(a, p->channel, p->channels);
+  const float *floats = oct_positive_floats(e, p->channel);
+  f->quick = positive || (e->out == OCT_EPILOGUE_U8 && e->profile == OCT_PROFILE_ONNX && !a->residual.data && !e->table);
   if (!f->quick) return;
-  float multiplier[WIDTH] __attribute__((aligned(64))) = {0};
+  float multiplier[WIDTH] __attribute__((aligned(64))) = {0}, offset[WIDTH] __attribute__((aligned(64))) = {0};
   __m512i bias[VECTORS];
   for (int i = 0; i < p->channels; i++) multiplier[oct_first_lane(WIDTH, i)] = e->multiplier[p->channel + i];
+  for (int i = 0; i < p->channels && floats; i++) offset[oct_first_lane(WIDTH, i)] = floats[i];
   memcpy(f->multiplier, multiplier, sizeof multiplier);
+  memcpy(f->offset, offset, sizeof offset);
   memcpy(bias, p->bias, sizeof bias);
   f->quantize = oct_quantize512_of(e);
   f->kind = (finish_kind)oct_finish512_of(e, oct_largest512(e->multiplier + p->channel, p->channels), false);
   const int64_t dots = oct_first_panel_bytes(&a->shape, WIDTH) / (4 * WIDTH);
-  if (f->kind == PLAIN && oct_positive_set_all(VECTORS, p->weights, dots, bias, f->multiplier, f->offset)) f->kind = POSITIVE;
+  if (positive && oct_positive_set_all(VECTORS, p->weights, dots, bias, f->multiplier, f->offset)) f->kind = POSITIVE;
+  f->quick = f->kind == POSITIVE || e->out == OCT_EPILOGUE_U8;
+  if (!f->quick) return;
   memcpy(p->bias, bias, sizeof bias);
   f->mask = p->channels == 64 ? ~(__mmask64)0 : ((__mmask64)1 << p->channels) - 1;
   f->dense = p->channels == WIDTH && (VECTORS == 4 || a->out.pixel == WIDTH);

@@ -22,12 +22,13 @@ static const char *reject(const oct_conv_shape *s) {
 
 /* ---- Panels ---- */
 
-#define FIVE_ROWS(tile, vectors) \
-  tile##_##vectors##_DETOUR, tile##_##vectors##_PLAIN, tile##_##vectors##_SATURATE, tile##_##vectors##_ADD, tile##_##vectors##_SHIFTED
+#define SIX_ROWS(tile, vectors)                                                                                                         \
+  tile##_##vectors##_DETOUR, tile##_##vectors##_PLAIN, tile##_##vectors##_SATURATE, tile##_##vectors##_ADD, tile##_##vectors##_SHIFTED, \
+      tile##_##vectors##_FLOAT
 #define ROWS_OF(tile, vectors) \
-  { FIVE_ROWS(tile, vectors), tile##_##vectors##_POSITIVE }
+  { SIX_ROWS(tile, vectors), tile##_##vectors##_POSITIVE }
 #define ROWS_OF_HALVES(vectors) \
-  { FIVE_ROWS(halves, vectors) }
+  { SIX_ROWS(halves, vectors) }
 #define DEFINE(tile, vectors, form)                                                                                 \
   static __attribute__((noinline)) void tile##_##vectors##_##form(oct_pointwise_panel *p, oct_pointwise_place at) { \
     tile##_row(p, at, vectors, OCT_POINTWISE_##form);                                                               \
@@ -130,14 +131,20 @@ static void order_sums(const panel_kind *k, const float *values, __m512i *to) {
 static void panel_epilogue(const panel_kind *k, oct_pointwise_panel *p) {
   const oct_epilogue_i8 *e = &p->args->epilogue;
   oct_pointwise_form form = oct_pointwise_form_of(p->args, p->channel, p->count);
+  if (e->out == OCT_EPILOGUE_F32 && !e->row_scale && k->vectors != 4) form = OCT_POINTWISE_FLOAT;
   order_bias(k, e->bias ? e->bias + p->channel : NULL, p->bias);
   if (form != OCT_POINTWISE_DETOUR) {
     p->quantize = oct_quantize512_of(e);
     order_sums(k, e->multiplier + p->channel, p->multiplier);
   }
-  const bool shifted = e->out == OCT_EPILOGUE_ROUNDED && e->float_bias;
-  if (form == OCT_POINTWISE_SHIFTED) order_sums(k, shifted ? e->float_bias + p->channel : NULL, p->float_bias);
-  if (form == OCT_POINTWISE_PLAIN && k->step == 4 &&
+  if (form == OCT_POINTWISE_SHIFTED || form == OCT_POINTWISE_PLAIN) order_sums(k, oct_positive_floats(e, p->channel), p->float_bias);
+  if (form == OCT_POINTWISE_FLOAT) {
+    for (int i = 0; i < 4; i++) p->float_bias[i] = _mm512_castps_si512(_mm512_set1_ps(-0.0f)); /* adding it changes nothing */
+    if (e->float_bias) order_sums(k, e->float_bias + p->channel, p->float_bias);
+    p->quantize.low = _mm512_set1_ps(e->float_low), p->quantize.high = _mm512_set1_ps(e->float_high);
+    p->clamp = e->float_low != -INFINITY || e->float_high != INFINITY;
+  }
+  if (k->step == 4 && oct_positive_possible(p->args, p->channel, p->count) &&
       oct_positive_set_all(k->vectors, p->weights, p->bytes / 4, p->bias, p->multiplier, p->float_bias))
     form = OCT_POINTWISE_POSITIVE;
   p->row = k->rows[form];

@@ -9,8 +9,8 @@
 
 /* How accumulators become outputs. Each has code of its own, so there are few. DETOUR: by oct_epilogue_i8_avx512(). PLAIN and SATURATE: as
  * oct_finish512, without residuals. ADD: residuals, where packing saturates. SHIFTED: any other bytes of profile onnx without residuals, or
- * rounded floats of one scale. POSITIVE: PLAIN as conv_i8_positive__avx512vnni.h has it; not for sums of halves. */
-#define OCT_POINTWISE_FORMS(X) X(DETOUR) X(PLAIN) X(SATURATE) X(ADD) X(SHIFTED)
+ * rounded floats of one scale. FLOAT: floats of one scale, not in the order of quarters. POSITIVE: PLAIN as conv_i8_positive__avx512vnni.h has it; not for sums of halves. */
+#define OCT_POINTWISE_FORMS(X) X(DETOUR) X(PLAIN) X(SATURATE) X(ADD) X(SHIFTED) X(FLOAT)
 typedef enum oct_pointwise_form {
 #define X(name) OCT_POINTWISE_##name,
   OCT_POINTWISE_FORMS(X) X(POSITIVE)
@@ -32,8 +32,9 @@ typedef void (*oct_pointwise_row_fn)(oct_pointwise_panel *panel, oct_pointwise_p
 struct oct_pointwise_panel {
   /* As its accumulators, or what becomes of them, are ordered. If POSITIVE, accumulators start at `bias` and `float_bias` is the offset. */
   __m512i bias[5], multiplier[4], float_bias[4];
-  oct_quantize512 quantize;
-  __mmask64 mask; /* its channels */
+  oct_quantize512 quantize; /* if FLOAT, low and high are those of floats */
+  bool clamp;               /* if FLOAT */
+  __mmask64 mask;           /* its channels */
   const oct_conv_i8_args *args;
   oct_pointwise_row_fn row;
   const int8_t *weights;
@@ -78,6 +79,24 @@ static inline __attribute__((always_inline)) __m512i oct_pointwise_round(const o
   return _mm512_cvtps_epi32(oct_pointwise_finish(form) == OCT_FINISH_CLAMP ? oct_clamp_ps512(t, q->low, q->high) : t);
 }
 
+/* Floats of 16 channels, or of 8 of two pixels, still without the residual. */
+static inline __attribute__((always_inline)) __m512 oct_pointwise_real(const oct_pointwise_panel *p, __m512i c, int j) {
+  return _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(c), _mm512_castsi512_ps(p->multiplier[j])), _mm512_castsi512_ps(p->float_bias[j]));
+}
+
+static inline __attribute__((always_inline)) __m512 oct_pointwise_clamp(const oct_pointwise_panel *p, __m512 y) {
+  return p->clamp ? oct_clamp_ps512(y, p->quantize.low, p->quantize.high) : y;
+}
+
+/* Vector j of a pixel's channels to its place. */
+static inline __attribute__((always_inline)) void oct_pointwise_float(const oct_pointwise_panel *p, const oct_pointwise_place *at, int row,
+                                                                      __m512i c, int j) {
+  const __mmask16 mask = (__mmask16)(p->mask >> 16 * j);
+  __m512 y = oct_pointwise_real(p, c, j);
+  if (at->residual) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, at->residual + row * p->residual_pixel + 64 * j));
+  _mm512_mask_storeu_ps(at->out + row * p->out_pixel + 64 * j, mask, oct_pointwise_clamp(p, y));
+}
+
 static inline __m512i oct_pointwise_widen(const char *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 
 /* Weights to be fetched during a tile of so many bytes of them; when all are, those at hand. */
@@ -91,7 +110,8 @@ static inline const char *oct_pointwise_next(oct_pointwise_panel *p, ptrdiff_t b
 static inline __attribute__((always_inline)) oct_pointwise_place oct_pointwise_after(const oct_pointwise_panel *p, oct_pointwise_place at,
                                                                                      int count, oct_pointwise_form form) {
   at.in += count * p->in_pixel, at.out += count * p->out_pixel, at.pixel += count, at.count -= count;
-  if (form == OCT_POINTWISE_ADD || (form == OCT_POINTWISE_DETOUR && at.residual)) at.residual += count * p->residual_pixel;
+  if (form == OCT_POINTWISE_ADD || ((form == OCT_POINTWISE_DETOUR || form == OCT_POINTWISE_FLOAT) && at.residual))
+    at.residual += count * p->residual_pixel;
   return at;
 }
 

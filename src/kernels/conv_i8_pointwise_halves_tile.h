@@ -92,6 +92,31 @@ static inline __attribute__((always_inline)) void halves_store(const oct_pointwi
 #undef COPY
 }
 
+/* 8 channels of a pixel: one half of a vector of floats. */
+static inline __attribute__((always_inline)) void halves_float(const oct_pointwise_panel *p, const oct_pointwise_place *at, int row,
+                                                               __m256 y, int each) {
+  if (at->residual)
+    y = _mm256_add_ps(y, _mm256_loadu_ps((const float *)(const void *)(at->residual + row * p->residual_pixel) + 16 * each));
+  if (p->clamp) y = _mm256_min_ps(_mm512_castps512_ps256(p->quantize.high), _mm256_max_ps(_mm512_castps512_ps256(p->quantize.low), y));
+  _mm256_storeu_ps((float *)(void *)(at->out + row * p->out_pixel) + 16 * each, y);
+}
+
+static inline __attribute__((always_inline)) void halves_floats(const oct_pointwise_panel *p, const oct_pointwise_place *at,
+                                                                const halves_sums *s, int vectors, bool whole) {
+  const int each = vectors / 2;
+#define FULL(i) \
+  if (whole || i / each < at->count) oct_pointwise_float(p, at, i / each, s->full[i], i % each);
+#define LAST(i)                                                                                             \
+  {                                                                                                         \
+    const __m512 y = oct_pointwise_real(p, s->last[i], each);                                               \
+    if (whole || 2 * i < at->count) halves_float(p, at, 2 * i, _mm512_castps512_ps256(y), each);            \
+    if (whole || 2 * i + 1 < at->count) halves_float(p, at, 2 * i + 1, _mm512_extractf32x8_ps(y, 1), each); \
+  }
+  FULL(0) FULL(1) FULL(2) FULL(3) FULL(4) FULL(5) FULL(6) FULL(7) LAST(0) LAST(1) if (vectors == 3) LAST(2) if (vectors == 3) LAST(3)
+#undef FULL
+#undef LAST
+}
+
 static __attribute__((noinline)) void halves_detour(const oct_pointwise_panel *p, const oct_pointwise_place *at, const halves_sums *s,
                                                     int vectors) {
   const int each = vectors / 2, width = each * 16 + 16, pixels = vectors == 3 ? 8 : 4;
@@ -108,6 +133,7 @@ static __attribute__((noinline)) void halves_detour(const oct_pointwise_panel *p
 static inline __attribute__((always_inline)) void halves_finish(const oct_pointwise_panel *p, const oct_pointwise_place *at,
                                                                 const halves_sums *s, int vectors, bool whole, oct_pointwise_form form) {
   if (form == OCT_POINTWISE_DETOUR) halves_detour(p, at, s, vectors);
+  else if (form == OCT_POINTWISE_FLOAT) halves_floats(p, at, s, vectors, whole);
   else halves_store(p, at, s, vectors, whole, form);
 }
 

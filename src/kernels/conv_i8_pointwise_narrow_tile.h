@@ -32,10 +32,29 @@ static inline __attribute__((always_inline)) void narrow_store_full(char *out, p
   }
 }
 
+/* 2 pixels x 32 channels or 4 x 16 as floats. */
+static inline __attribute__((always_inline)) void narrow_floats(const oct_pointwise_panel *p, const oct_pointwise_place *at, int first,
+                                                                oct_quarters c, int vectors, bool whole) {
+  const int64_t left = whole ? 4 : at->count - first;
+  if (vectors == 2) {
+    oct_pointwise_float(p, at, first, c.q0, 0), oct_pointwise_float(p, at, first, c.q1, 1);
+    if (left > 1) oct_pointwise_float(p, at, first + 1, c.q2, 0), oct_pointwise_float(p, at, first + 1, c.q3, 1);
+    return;
+  }
+  oct_pointwise_float(p, at, first, c.q0, 0);
+  if (left > 1) oct_pointwise_float(p, at, first + 1, c.q1, 0);
+  if (left > 2) oct_pointwise_float(p, at, first + 2, c.q2, 0);
+  if (left > 3) oct_pointwise_float(p, at, first + 3, c.q3, 0);
+}
+
 /* 2 pixels x 32 channels or 4 x 16 to their places; `whole`: none of them lies beyond the last. */
 static inline __attribute__((always_inline)) void narrow_store(const oct_pointwise_panel *p, const oct_pointwise_place *at, int first,
                                                                oct_quarters c, int vectors, bool whole, oct_pointwise_form form) {
   if (!whole && first >= at->count) return;
+  if (form == OCT_POINTWISE_FLOAT) {
+    narrow_floats(p, at, first, c, vectors, whole);
+    return;
+  }
   oct_quarters r = c;
   if (form == OCT_POINTWISE_ADD) r = narrow_residuals(p, at, first, vectors, whole);
   const int second = vectors == 2;

@@ -15,6 +15,10 @@ static inline __attribute__((always_inline)) oct_quarters wide_residuals(const c
 /* One pixel. `vectors` and `form` are constants wherever this is inlined. */
 static inline __attribute__((always_inline)) void wide_store(const oct_pointwise_panel *p, const oct_pointwise_place *at, int row,
                                                              oct_quarters c, int vectors, oct_pointwise_form form) {
+  if (form == OCT_POINTWISE_FLOAT) { /* of 48 channels */
+    oct_pointwise_float(p, at, row, c.q0, 0), oct_pointwise_float(p, at, row, c.q1, 1), oct_pointwise_float(p, at, row, c.q2, 2);
+    return;
+  }
   oct_quarters r = c;
   if (form == OCT_POINTWISE_ADD) r = wide_residuals(at->residual + row * p->residual_pixel, vectors);
   const __m512i a = oct_pointwise_round(p, c.q0, 0, r.q0, form), b = oct_pointwise_round(p, c.q1, 1, r.q1, form);

@@ -46,14 +46,15 @@ static inline uint8_t oct_epilogue_u8(const oct_epilogue_i8 *e, const oct_epilog
 /* `pixel` is the output pixel's index over all images. */
 static inline float oct_epilogue_real(const oct_epilogue_i8 *e, const oct_epilogue_channel *k, int32_t acc, int64_t pixel) {
   int32_t v = oct_wrap_add(acc, k->bias);
-  float multiplier = k->multiplier;
+  float multiplier = k->multiplier, bias = k->float_bias;
   if (e->row_scale) {
     int64_t i = pixel / e->rows_per_scale;
     v = (int32_t)((uint32_t)v - (uint32_t)oct_wrap_mul(e->row_zero_point[i], k->weight_sum));
     multiplier = e->row_scale[i] * multiplier;
+    if (e->out == OCT_EPILOGUE_ROUNDED) v = oct_wrap_add(v, oct_take_units(&bias, multiplier));
   }
   float y = (float)v * multiplier;
-  return e->float_bias ? y + k->float_bias : y;
+  return e->float_bias ? y + bias : y;
 }
 
 static inline float oct_epilogue_f32(const oct_epilogue_i8 *e, const oct_epilogue_channel *k, int32_t acc, int64_t pixel,

@@ -88,6 +88,16 @@ static inline void oct_epilogue_u8_8_avx2(const oct_conv_i8_args *args, const oc
   }
 }
 
+/* oct_take_units() */
+static inline __attribute__((always_inline)) __m256i oct_take_units256(__m256 *bias, __m256 multiplier) {
+  const __m256 units = _mm256_div_ps(*bias, multiplier), size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), units);
+  __m256 fits = _mm256_and_ps(_mm256_cmp_ps(multiplier, _mm256_setzero_ps(), _CMP_GT_OQ),
+                              _mm256_cmp_ps(multiplier, _mm256_set1_ps(OCT_UNITS_MULTIPLIER), _CMP_LE_OQ));
+  fits = _mm256_and_ps(fits, _mm256_cmp_ps(size, _mm256_set1_ps((float)OCT_MOST_UNITS), _CMP_LE_OQ));
+  *bias = _mm256_andnot_ps(fits, *bias);
+  return _mm256_and_si256(_mm256_castps_si256(fits), _mm256_cvtps_epi32(units));
+}
+
 static inline void oct_epilogue_f32_8_avx2(const oct_conv_i8_args *args, const oct_direct_rows *rows, int64_t channel, int lane, int count,
                                            const int32_t *acc, int width) {
   const oct_epilogue_i8 *e = &args->epilogue;
@@ -100,14 +110,15 @@ static inline void oct_epilogue_f32_8_avx2(const oct_conv_i8_args *args, const o
   const __m256i sums = e->row_scale ? _mm256_maskload_epi32(e->weight_sum + channel + lane, mask) : _mm256_setzero_si256();
   for (int r = 0; r < rows->count; r++) {
     __m256i a = _mm256_load_si256((const __m256i *)(acc + r * width + lane));
-    __m256 scale = multiplier;
+    __m256 scale = multiplier, rest = bias;
     if (e->row_scale) {
       int64_t i = oct_quotient(rows->pixel + r, e->rows_per_scale);
       a = _mm256_sub_epi32(a, _mm256_mullo_epi32(_mm256_set1_epi32(e->row_zero_point[i]), sums));
       scale = _mm256_mul_ps(_mm256_set1_ps(e->row_scale[i]), multiplier);
+      if (rounded && e->float_bias) a = _mm256_add_epi32(a, oct_take_units256(&rest, scale));
     }
     __m256 y = _mm256_mul_ps(_mm256_cvtepi32_ps(a), scale);
-    if (e->float_bias) y = _mm256_add_ps(y, bias);
+    if (e->float_bias) y = _mm256_add_ps(y, rest);
     if (rounded) {
       __m256i q = _mm256_add_epi32(_mm256_cvtps_epi32(oct_clamp_ps256(y, low, high)), _mm256_set1_epi32(e->zero_point));
       oct_store_u8_256(rows->out[r] + lane, q, count, NULL);

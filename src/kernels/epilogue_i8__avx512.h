@@ -247,10 +247,20 @@ static inline void oct_epilogue_tflite_avx512(const oct_epilogue_i8 *e, const oc
   else oct_epilogue_fixed_avx512(e, rows, count, acc, width, fixed, false);
 }
 
+/* oct_take_units() */
+static inline __attribute__((always_inline)) __m512i oct_take_units512(__m512 *bias, __m512 multiplier) {
+  const __m512 units = _mm512_div_ps(*bias, multiplier);
+  const __mmask16 fits = _mm512_cmp_ps_mask(multiplier, _mm512_setzero_ps(), _CMP_GT_OQ) &
+                         _mm512_cmp_ps_mask(multiplier, _mm512_set1_ps(OCT_UNITS_MULTIPLIER), _CMP_LE_OQ) &
+                         _mm512_cmp_ps_mask(_mm512_abs_ps(units), _mm512_set1_ps((float)OCT_MOST_UNITS), _CMP_LE_OQ);
+  *bias = _mm512_mask_mov_ps(*bias, fits, _mm512_setzero_ps());
+  return _mm512_maskz_cvtps_epi32(fits, units);
+}
+
 /* Constants of 16 channels for rounded floats; in a run of rows with one scale and zero point these are in the constants. */
 typedef struct oct_rounded512 {
   __m512 multiplier, bias;
-  __m512i shift; /* zero point * sum of weights */
+  __m512i shift; /* zero point * sum of weights, less what is taken from the bias */
 } oct_rounded512;
 
 static inline oct_rounded512 oct_rounded512_of(const oct_epilogue_i8 *e, int64_t channel, int count, int64_t scale) {
@@ -261,6 +271,7 @@ static inline oct_rounded512 oct_rounded512_of(const oct_epilogue_i8 *e, int64_t
   if (!e->row_scale) return v;
   v.shift = _mm512_mullo_epi32(_mm512_set1_epi32(e->row_zero_point[scale]), _mm512_maskz_loadu_epi32(mask, e->weight_sum + channel));
   v.multiplier = _mm512_mul_ps(_mm512_set1_ps(e->row_scale[scale]), v.multiplier);
+  if (e->float_bias) v.shift = _mm512_sub_epi32(v.shift, oct_take_units512(&v.bias, v.multiplier));
   return v;
 }
 

@@ -48,6 +48,7 @@ typedef enum oct_epilogue_out { OCT_EPILOGUE_U8, OCT_EPILOGUE_F32, OCT_EPILOGUE_
  *        then y += residual (float), then y = clamp(y, float_low, float_high). float_bias NULL: not added.
  *   S32: out = acc + bias[c] (bias may be NULL)
  *   ROUNDED: t = y as in F32 before residual and clamp (multiplier and float_bias are in units of the output's scale);
+ *        with row_scale, n = take_units(&float_bias[c], row_scale[i] * multiplier[c]) is added to the accumulator;
  *        out = requantize_onnx(t, zero_point, low, high), u8; no residual, no table */
 typedef struct oct_epilogue_i8 {
   oct_profile profile;
@@ -190,6 +191,9 @@ typedef struct oct_vector_kernels {
    * planes of an image to its pixels */
   void (*quantize_planes_u8)(size_t rows, size_t n, size_t planes, const float *x, ptrdiff_t x_row, ptrdiff_t plane, uint8_t *y,
                              ptrdiff_t y_row, float scale, int32_t zero_point);
+  /* An epilogue with one row_scale, F32 or ROUNDED, to one without: constants of n channels, float_bias being 0 where there is none. Returns
+   * whether all of these are 0. */
+  bool (*fold_scale)(size_t n, const oct_epilogue_i8 *from, int32_t *bias, float *multiplier, float *float_bias);
   bool (*extremes_f32)(size_t n, const float *x, float *low, float *high); /* widens *low, *high; false: there is a NaN or an infinity */
   /* bins[floor(x * factor) - first]++ for x other than 0, which all must lie in [0, OCT_HISTOGRAM_BINS); zeros to *zeros. `factor` is a power of two.
    * `bins` has room for OCT_HISTOGRAM_BINS + OCT_HISTOGRAM_SLOTS; the last ones are 0 before and after. */

@@ -37,6 +37,17 @@ static inline float oct_multiplier(float input_scale, float weight_scale, float 
   return input_scale * weight_scale / output_scale;
 }
 
+/* Takes from a float bias what the accumulator can hold: the number of its units, `multiplier` each, where rounding to one is at most an eighth
+ * of the result's step, which is 1. Then nothing is left; else all is, and the number is 0. */
+#define OCT_UNITS_MULTIPLIER 0.25f
+#define OCT_MOST_UNITS 536870912 /* 2^29 */
+static inline int32_t oct_take_units(float *bias, float multiplier) {
+  const float units = *bias / multiplier;
+  if (!(multiplier > 0 && multiplier <= OCT_UNITS_MULTIPLIER && fabsf(units) <= (float)OCT_MOST_UNITS)) return 0;
+  *bias = 0;
+  return (int32_t)rintf(units);
+}
+
 /* Profile tflite: multiplier as int32 mantissa in [2^30, 2^31) and a power of two (gemmlowp's rule, as in the TFLite reference kernels). */
 static inline void oct_fixed_point(double multiplier, int32_t *mantissa, int *shift) {
   if (multiplier == 0) {

@@ -7,6 +7,7 @@
 #include "kernels/vector_math.h"
 #include "kernels/vector_histogram.h"
 #include "kernels/vector_planes.h"
+#include "kernels/vector_scale.h"
 #include "kernels/vector_pool.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -202,6 +203,7 @@ const oct_vector_kernels oct_vector__avx2 = {
     .transpose_u8 = oct_transpose_u8__avx2,
     .transpose_u32 = oct_transpose_u32__avx2,
     .quantize_planes_u8 = oct_quantize_planes_u8__avx2,
+    .fold_scale = oct_fold_scale__avx2,
     .extremes_f32 = oct_extremes_f32__avx2,
     .histogram_f32 = oct_histogram_f32__avx2,
 };

@@ -4,6 +4,7 @@
 #include "kernels/vector_math.h"
 #include "kernels/vector_histogram.h"
 #include "kernels/vector_planes.h"
+#include "kernels/vector_scale.h"
 #include "kernels/vector_pool.h"
 
 static void quantize_f32_u8(size_t n, const float *x, uint8_t *y, float scale, int32_t zero_point) {
@@ -97,6 +98,7 @@ const oct_vector_kernels oct_vector__scalar = {
     .transpose_u8 = oct_transpose_u8__scalar,
     .transpose_u32 = oct_transpose_u32__scalar,
     .quantize_planes_u8 = oct_quantize_planes_u8__scalar,
+    .fold_scale = oct_fold_scale__scalar,
     .extremes_f32 = oct_extremes_f32__scalar,
     .histogram_f32 = oct_histogram_f32__scalar,
 };

@@ -24,8 +24,9 @@ INLINE range range_make(int32_t zero_point, int32_t low, int32_t high) {
 INLINE __m512 range_clamp(const range *r, __m512 t) { return _mm512_min_ps(r->high, _mm512_max_ps(r->low, t)); }
 INLINE __m512i range_round(const range *r, __m512 t) { return _mm512_add_epi32(_mm512_cvtps_epi32(t), r->zero_point); }
 
-/* x / scale decides ties, but x * (1 / scale) is much cheaper and differs from it by less than 3 * 2^-24 * 512 < 2^-12 inside the
+/* x / scale decides ties, but x * (1 / scale) is much cheaper and differs from it by less than 3 * 2^-24 * 512 < 2^-13 inside the
  * range; only a vector with a value that near to a tie is divided. Where 1 / scale is not an ordinary number all are. */
+#define NEAR_TIE (0.5f - 0x1p-13f)
 INLINE bool must_divide(float scale, int32_t zero_point) {
   const float inverse = fabsf(1.0f / scale);
   return !(inverse >= FLT_MIN && inverse <= FLT_MAX && fabsf(scale) >= FLT_MIN) || zero_point < -128 || zero_point > 383;
@@ -36,14 +37,6 @@ INLINE __m512i quantize_by_division(__m512 x, __m512 divisor, const range *r) {
   __m512 t = range_clamp(r, _mm512_div_ps(x, divisor));
   t = _mm512_mask_mov_ps(t, _mm512_cmp_ps_mask(t, t, _CMP_UNORD_Q), range_clamp(r, _mm512_setzero_ps()));
   return range_round(r, t);
-}
-
-/* The same less the zero point, by a product: valid where *sure keeps its bit (not near a tie, no NaN). */
-INLINE __m512i quantize_by_product(__m512 x, __m512 factor, const range *r, __mmask16 *sure) {
-  const __m512 near_tie = _mm512_set1_ps(0.5f - 0x1p-12f), t = range_clamp(r, _mm512_mul_ps(x, factor));
-  const __m512i whole = _mm512_cvtps_epi32(t);
-  *sure = _mm512_mask_cmp_ps_mask(*sure, _mm512_abs_ps(_mm512_sub_ps(t, _mm512_cvtepi32_ps(whole))), near_tie, _CMP_LT_OQ);
-  return whole;
 }
 
 #endif

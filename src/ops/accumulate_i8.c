@@ -131,6 +131,22 @@ static octet_status fold_bias(oct_accumulate *a, const oct_slot *in, int32_t *bi
   return OCTET_OK;
 }
 
+/* Whether the kernel may write the 8-bit result itself: the result is 8-bit, and so is the residual, in a profile that has it. */
+static bool writes_u8(oct_accumulate *a) {
+  const oct_value *residual = a->fusion.residual, *rounded = a->fusion.rounded;
+  if (oct_lower_dtype(a->l, a->fusion.output) != OCT_U8) return false;
+  if (rounded && (!rounded->quant || rounded->quant->count != 1 || oct_dtype_size(rounded->quant->dtype) != 1)) return false;
+  if (!residual) return true;
+  return a->l->profile == OCT_PROFILE_ONNX && oct_lower_dtype(a->l, residual) == OCT_U8;
+}
+
+static octet_status check_multipliers(oct_accumulate *a, const oct_slot *in) {
+  const oct_value *residual = a->fusion.residual, *rounded = a->fusion.rounded ? a->fusion.rounded : a->fusion.output;
+  float out_scale = writes_u8(a) && rounded->quant ? rounded->quant->scale[0] : 0;
+  if (out_scale > 0 && residual) OCT_TRY(oct_lower_multiplier(a->l, residual->quant->scale[0], 1, out_scale));
+  return oct_accumulate_multipliers(a, in->scale, out_scale);
+}
+
 octet_status oct_accumulate_fits(oct_lowering *l, const oct_accumulate_problem *problem, bool *fits) {
   oct_accumulate_problem own = *problem;
   oct_accumulate a = {.l = l, .p = &own, .fusion = oct_lower_fusion(l, problem->node)};
@@ -140,6 +156,7 @@ octet_status oct_accumulate_fits(oct_lowering *l, const oct_accumulate_problem *
   *fits = false;
   OCT_TRY(oct_lower_stored(l, own.input, &in));
   if (in->dtype != OCT_U8 || !in->quantized || !oct_accumulate_bias(&own, 0, &real)) return OCTET_OK;
+  OCT_TRY(check_multipliers(&a, in));
   int32_t *bias = oct_lower_memory(l, (size_t)own.shape.out_channels, sizeof *bias);
   return bias ? fold_bias(&a, in, bias, fits) : OCTET_OUT_OF_MEMORY;
 }
@@ -169,20 +186,11 @@ void oct_accumulate_epilogue_f32(oct_accumulate *a, float in_scale, oct_epilogue
   e->float_high = a->fusion.has_clamp ? a->fusion.high : INFINITY;
 }
 
-/* Whether the kernel may write the 8-bit result itself: the result is 8-bit, and so is the residual, in a profile that has it. */
-static bool writes_u8(oct_accumulate *a) {
-  const oct_value *residual = a->fusion.residual, *rounded = a->fusion.rounded;
-  if (oct_lower_dtype(a->l, a->fusion.output) != OCT_U8) return false;
-  if (rounded && (!rounded->quant || rounded->quant->count != 1 || oct_dtype_size(rounded->quant->dtype) != 1)) return false;
-  if (!residual) return true;
-  return a->l->profile == OCT_PROFILE_ONNX && oct_lower_dtype(a->l, residual) == OCT_U8;
-}
-
 octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel *kernel, const char *rejected, oct_slot *in, oct_slot *out,
                                     oct_slot *residual, oct_i8_step **params, oct_step **step) {
   OCT_TRY(oct_lower_step(a->l, a->p->node, kernel->name, run_i8, sizeof **params, params, step));
   oct_i8_step *s = *params;
-  s->kernel = kernel;
+  s->kernel = kernel, s->vector = a->l->vector;
   s->args.shape = a->p->shape;
   (*step)->units = kernel->units(&a->p->shape);
   (*step)->grain = 1;
@@ -197,8 +205,10 @@ octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel 
 #define FEW_PIXELS 2           /* a product of so few ... */
 #define MANY_BYTES (128 << 10) /* ... and so many weights takes as long as these take to arrive */
 
-static void fetch_before(oct_lowering *l, oct_conv_i8_args *args, size_t bytes) {
+void oct_accumulate_fetch_before(oct_accumulate *a, oct_conv_i8_args *args, const oct_conv_i8_kernel *kernel) {
+  oct_lowering *l = a->l;
   const oct_conv_shape *s = &args->shape;
+  const size_t bytes = kernel->packed_bytes(s);
   if (l->before && s->batch * s->out_h * s->out_w <= FEW_PIXELS && bytes >= MANY_BYTES)
     l->before->next = args->packed, l->before->next_bytes = bytes;
   l->before = args;
@@ -210,6 +220,7 @@ octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
   *done = false;
   OCT_TRY(oct_lower_stored(a->l, p->input, &in));
   if (in->dtype != OCT_U8 || !in->quantized) return OCTET_OK;
+  OCT_TRY(check_multipliers(a, in));
   int32_t *bias = oct_lower_memory(a->l, (size_t)a->padded, sizeof *bias);
   float *multiplier = oct_lower_memory(a->l, (size_t)a->padded, sizeof *multiplier);
   if (!bias || !multiplier) return OCTET_OUT_OF_MEMORY;
@@ -231,7 +242,7 @@ octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
   OCT_TRY(oct_accumulate_step_i8(a, kernel, reasons, in, out, residual, &s, &step));
   OCT_TRY(add_rows(a, step, s, u8, residual != NULL));
   s->args.packed = packed;
-  fetch_before(a->l, &s->args, kernel->packed_bytes(&p->shape));
+  oct_accumulate_fetch_before(a, &s->args, kernel);
   s->args.epilogue = (oct_epilogue_i8){.profile = a->l->profile, .bias = bias, .multiplier = multiplier, .high = 255};
   if (u8) OCT_TRY(epilogue_u8(a, in, out, residual, &s->args.epilogue, multiplier));
   else oct_accumulate_epilogue_f32(a, in->scale, &s->args.epilogue, multiplier);

@@ -45,6 +45,7 @@ uint64_t oct_accumulate_packing(const oct_accumulate_problem *p, const char *ker
 typedef struct oct_i8_step {
   oct_conv_i8_args args;
   const oct_conv_i8_kernel *kernel;
+  const oct_vector_kernels *vector;
 } oct_i8_step;
 
 float oct_accumulate_weight_scale(const oct_accumulate_problem *p, int64_t channel);
@@ -56,6 +57,14 @@ void oct_accumulate_epilogue_f32(oct_accumulate *a, float in_scale, oct_epilogue
 /* Adds the kernel's step with views, sizes and addresses; packed weights and epilogue are the caller's. */
 octet_status oct_accumulate_step_i8(oct_accumulate *a, const oct_conv_i8_kernel *kernel, const char *rejected, oct_slot *in, oct_slot *out,
                                     oct_slot *residual, oct_i8_step **params, oct_step **step);
+/* The weights of a product that waits for them are fetched by the 8-bit step before it. */
+void oct_accumulate_fetch_before(oct_accumulate *a, oct_conv_i8_args *args, const oct_conv_i8_kernel *kernel);
+
+/* oct_lower_multiplier() of every channel (multiplier.c). */
+octet_status oct_accumulate_multipliers(oct_accumulate *a, float in_scale, float out_scale);
+/* For results that are rounded: input scales known at run time, so large that their product with a multiplier would be infinite (and 0 times
+ * that NaN), are lowered: results saturate as well. */
+octet_status oct_accumulate_limit_scales(oct_accumulate *a, int64_t count, oct_slot **scales);
 
 /* *done false: the accumulator could overflow (a->reason says so), nothing was added. */
 octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done);

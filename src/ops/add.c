@@ -44,6 +44,7 @@ static void add_u8(const oct_binary_u8 *p, size_t n, const uint8_t *a, const uin
 
 static octet_status lower_sum(oct_lowering *l, oct_node *node, float sign, const char *float_kernel, oct_binary_f32 apply) {
   if (!oct_binary_is_u8(l, node)) return oct_binary_lower(l, node, float_kernel, apply);
+  for (int i = 0; i < 2; i++) OCT_TRY(oct_lower_multiplier(l, node->inputs[i]->quant->scale[0], 1, node->outputs[0]->quant->scale[0]));
   oct_binary_slots slots;
   OCT_TRY(oct_binary_take(l, node, OCT_U8, &slots));
   const oct_binary_u8 p = {.a_scale = slots.a->scale / slots.out->scale, .b_scale = sign * (slots.b->scale / slots.out->scale)};

@@ -119,12 +119,12 @@ static octet_status reference(octet_context *ctx, const oct_node *node, const oc
 
 /* ---- The descriptor ----------------------------------------------------------------------------------------------- */
 
-/* Where the weights have one entry per output channel: not with groups of several channels, whose entries serve all groups. */
+/* Where the weights have one entry per output channel; with groups of several channels, each entry serves one channel of every group. */
 static int weight_axis(const oct_node *node) {
   const oct_value *w = node->inputs[1];
   int64_t group = oct_node_int(node, "group");
-  if (group == 1) return 1;
-  return w->has_shape && w->shape.rank > 1 && w->shape.dim[0] == group && w->shape.dim[1] == 1 ? 0 : -1;
+  bool depthwise = group > 1 && w->has_shape && w->shape.rank > 1 && w->shape.dim[0] == group && w->shape.dim[1] == 1;
+  return depthwise ? 0 : 1;
 }
 
 static oct_cost cost(const oct_node *node) {

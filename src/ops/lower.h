@@ -93,6 +93,9 @@ typedef struct oct_lowering {
 
 /* Declines: the planner uses the reference instead and keeps the reason. Returns OCTET_UNSUPPORTED. */
 octet_status oct_lower_decline(oct_lowering *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Declines unless integer kernels may multiply by oct_multiplier() of these scales: asked before anything is added. weight_scale 1: there are no
+ * weights; output_scale 0: results are floats. */
+octet_status oct_lower_multiplier(oct_lowering *l, float input_scale, float weight_scale, float output_scale);
 
 /* The fusion of an accumulating node; without any, output = rounded-or-not output 0. */
 oct_fusion oct_lower_fusion(oct_lowering *l, const oct_node *node);

@@ -26,6 +26,8 @@ static void mul_u8(const oct_binary_u8 *p, size_t n, const uint8_t *a, const uin
 
 static octet_status lower(oct_lowering *l, oct_node *node) {
   if (!oct_binary_is_u8(l, node)) return oct_binary_lower(l, node, "mul_f32", apply);
+  const oct_quant *a = node->inputs[0]->quant, *b = node->inputs[1]->quant, *out = node->outputs[0]->quant;
+  OCT_TRY(oct_lower_multiplier(l, a->scale[0], b->scale[0], out->scale[0]));
   oct_binary_slots slots;
   OCT_TRY(oct_binary_take(l, node, OCT_U8, &slots));
   const oct_binary_u8 p = {.a_scale = oct_multiplier(slots.a->scale, slots.b->scale, slots.out->scale)};

@@ -132,6 +132,7 @@ static octet_status lower_max_u8(oct_lowering *l, oct_node *node, const oct_pool
 
 static octet_status lower_average_u8(oct_lowering *l, oct_node *node, oct_pool_args *args) {
   oct_slot *in, *out;
+  OCT_TRY(oct_lower_multiplier(l, node->inputs[0]->quant->scale[0], 1, node->outputs[0]->quant->scale[0]));
   OCT_TRY(oct_lower_input(l, node->inputs[0], OCT_U8, OCT_LAYOUT_CHANNELS_LAST, NULL, &in));
   OCT_TRY(oct_lower_output(l, node->outputs[0], OCT_U8, OCT_LAYOUT_CHANNELS_LAST, &out));
   args->multiplier = in->scale / out->scale;

@@ -28,6 +28,7 @@ static octet_status lower_image_mean(oct_lowering *l, oct_node *node) {
   bool u8 = stored_as_u8(l, node);
   oct_slot *in, *out;
   oct_dtype dtype = u8 ? OCT_U8 : OCT_F32;
+  if (u8) OCT_TRY(oct_lower_multiplier(l, node->inputs[0]->quant->scale[0], 1, node->outputs[0]->quant->scale[0]));
   OCT_TRY(oct_lower_input(l, node->inputs[0], dtype, OCT_LAYOUT_CHANNELS_LAST, NULL, &in));
   OCT_TRY(oct_lower_output(l, node->outputs[0], dtype, oct_lower_layout(l, node->outputs[0]), &out));
   pool_params *p;

@@ -86,6 +86,7 @@ static double channel_spread(const oct_node *node) {
   const oct_tensor *t = oct_constant_of(w);
   if (!t || !w->quant || w->quant->axis >= 0 || t->dtype != OCT_I8 || t->shape.rank < 2) return 1;
   int axis = node->op->quantization.weight_axis ? node->op->quantization.weight_axis(node) : 0;
+  if (axis < 0 || axis >= t->shape.rank) return 1;
   int64_t inner = 1, channels = t->shape.dim[axis], count = oct_shape_count(&t->shape);
   for (int d = axis + 1; d < t->shape.rank; d++) inner *= t->shape.dim[d];
   int narrowest = 127;

@@ -58,6 +58,12 @@ static double bias_at(const oct_value *bias, int64_t channel) {
   return oct_get_f64(t->data, t->dtype, oct_shape_count(&t->shape) == 1 ? 0 : channel);
 }
 
+/* Output channels: those of the weights, once for each group that shares them. */
+static int64_t channels_of(const oct_value *bias, int64_t entries) {
+  int64_t count = oct_shape_count(&bias->tensor->shape);
+  return count > entries ? count : entries;
+}
+
 static float scale_at(const oct_weight_form *form, int64_t channel) { return form->scale[form->axis >= 0 ? channel : 0]; }
 
 /* smallest[c] = the least weight scale with which the bias and the largest possible sum of products fit an int32 together; 0 where the
@@ -67,12 +73,12 @@ static bool find_smallest(const oct_node *node, const oct_weight_form *form, int
   const oct_value *bias = bias_of(node);
   const oct_quant *in = node->inputs[0]->quant;
   int32_t zero_point = in->zero_point[0], reach = zero_point > 255 - zero_point ? zero_point : 255 - zero_point;
-  int64_t channels = form->tensor->shape.dim[axis];
+  int64_t entries = form->tensor->shape.dim[axis], channels = channels_of(bias, entries);
   bool any = false;
-  for (int64_t c = 0; c < channels; c++) {
-    int64_t magnitude = oct_weight_magnitude(form, axis, c);
+  for (int64_t k = 0; k < channels; k++) {
+    int64_t c = k % entries, magnitude = oct_weight_magnitude(form, axis, c);
     double room = (double)INT32_MAX - 2 - (double)magnitude * reach;
-    double b = fabs(bias_at(bias, c)), unit = (double)(in->scale[0] * scale_at(form, c));
+    double b = fabs(bias_at(bias, k)), unit = (double)(in->scale[0] * scale_at(form, c));
     if (room < (1 << 24) || b / unit <= room) continue;
     float least = (float)(b / ((double)in->scale[0] * room) * (1 + 0x1p-20));
     if (least > smallest[c]) smallest[c] = least;
@@ -85,12 +91,12 @@ static bool find_smallest(const oct_node *node, const oct_weight_form *form, int
 static octet_status make_bias(octet_context *ctx, oct_graph *graph, oct_node *node, const oct_value *weight, int axis, bool in_place) {
   oct_value *bias = node->inputs[2], *target = bias;
   const oct_quant *in = node->inputs[0]->quant, *w = weight->quant;
-  int64_t channels = weight->tensor->shape.dim[axis];
+  int64_t channels = channels_of(bias, weight->tensor->shape.dim[axis]);
   oct_shape shape = oct_shape_of(1, channels);
-  oct_quant *quant = oct_quant_create(ctx, &graph->region, OCT_I32, w->axis >= 0 ? 0 : -1, w->count, NULL, NULL);
+  oct_quant *quant = oct_quant_create(ctx, &graph->region, OCT_I32, w->axis >= 0 ? 0 : -1, w->axis >= 0 ? channels : 1, NULL, NULL);
   oct_tensor *tensor;
   if (!quant) return OCTET_OUT_OF_MEMORY;
-  for (int64_t i = 0; i < quant->count; i++) quant->scale[i] = in->scale[0] * w->scale[i];
+  for (int64_t i = 0; i < quant->count; i++) quant->scale[i] = in->scale[0] * w->scale[i % w->count];
   OCT_TRY(oct_tensor_create(ctx, OCT_I32, &shape, &tensor));
   int32_t *q = tensor->data;
   for (int64_t c = 0; c < channels; c++) {

@@ -40,14 +40,15 @@ oct_value *oct_calibration_result(const oct_calibration *c, const oct_node *node
 
 /* ---- Can a node be integer? -------------------------------------------------------------------------------------- */
 
-/* Whether a bias is absent or one constant per output channel (or one for all). */
+/* Whether a bias is absent or one constant per output channel (or one for all). Groups that share entries of the weights have their own. */
 static bool bias_is_simple(const oct_node *node, int axis) {
   if (node->n_inputs < 3 || !node->inputs[2]) return true;
   const oct_tensor *bias = oct_constant_of(node->inputs[2]), *weights = node->inputs[1]->tensor;
   if (!bias || node->inputs[2]->quant || bias->dtype != OCT_F32) return false;
   int64_t count = oct_shape_count(&bias->shape);
   if (count == 1) return true;
-  return count == weights->shape.dim[axis] && bias->shape.dim[bias->shape.rank - 1] == count;
+  int64_t entries = weights->shape.dim[axis];
+  return entries > 0 && count > 0 && count % entries == 0 && bias->shape.dim[bias->shape.rank - 1] == count;
 }
 
 static octet_status say(const oct_calibration *c, const char **reason, const char *format, const char *name) {
