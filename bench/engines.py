@@ -4,6 +4,7 @@ A figure is the median over the bursts of each burst's median; a ratio is the me
 drifts, or is shared, slows all engines alike. SPDX-License-Identifier: MIT
 """
 import dataclasses
+import functools
 import os
 import statistics
 import sys
@@ -82,7 +83,7 @@ def ncnn_call(model, feed, threads):
     import ncnn_model
     source, array, images = source_of(model, feed)
     if array.shape[0] != 1:
-        raise RuntimeError("it has no batches")
+        raise RuntimeError("it takes one image at a time")
     files = ncnn_model.converted(source, array)
     return ncnn_model.call(files if images is None else ncnn_model.quantized(*files, images), array, threads)
 
@@ -125,6 +126,11 @@ def installed(names=PEERS):
     return found
 
 
+@functools.cache
+def say_once(message):
+    print(message, file=sys.stderr)
+
+
 def peer_calls(names, model, feed, threads, what):
     """Callables by name; a peer that cannot run the model is left out, and said."""
     calls = {}
@@ -134,7 +140,7 @@ def peer_calls(names, model, feed, threads, what):
             call()
             calls[name] = call
         except Exception as e:
-            print(f"{name} cannot run {what}: {str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__}", file=sys.stderr)
+            say_once(f"{name} cannot run {what}: {str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__}")
     return calls
 
 
