@@ -131,13 +131,12 @@ static octet_status fold_bias(oct_accumulate *a, const oct_slot *in, int32_t *bi
   return OCTET_OK;
 }
 
-/* Whether the kernel may write the 8-bit result itself: the result is 8-bit, and so is the residual, in a profile that has it. */
+/* Whether the kernel may write the 8-bit result itself: the result is 8-bit, and so is the residual. */
 static bool writes_u8(oct_accumulate *a) {
   const oct_value *residual = a->fusion.residual, *rounded = a->fusion.rounded;
   if (oct_lower_dtype(a->l, a->fusion.output) != OCT_U8) return false;
   if (rounded && (!rounded->quant || rounded->quant->count != 1 || oct_dtype_size(rounded->quant->dtype) != 1)) return false;
-  if (!residual) return true;
-  return a->l->profile == OCT_PROFILE_ONNX && oct_lower_dtype(a->l, residual) == OCT_U8;
+  return !residual || oct_lower_dtype(a->l, residual) == OCT_U8;
 }
 
 static octet_status check_multipliers(oct_accumulate *a, const oct_slot *in) {
@@ -243,7 +242,8 @@ octet_status oct_accumulate_lower_i8(oct_accumulate *a, bool *done) {
   OCT_TRY(add_rows(a, step, s, u8, residual != NULL));
   s->args.packed = packed;
   oct_accumulate_fetch_before(a, &s->args, kernel);
-  s->args.epilogue = (oct_epilogue_i8){.profile = a->l->profile, .bias = bias, .multiplier = multiplier, .high = 255};
+  const oct_profile profile = a->fusion.residual ? OCT_PROFILE_ONNX : a->l->profile; /* tflite has no sum without rounding before it */
+  s->args.epilogue = (oct_epilogue_i8){.profile = profile, .bias = bias, .multiplier = multiplier, .high = 255};
   if (u8) OCT_TRY(epilogue_u8(a, in, out, residual, &s->args.epilogue, multiplier));
   else oct_accumulate_epilogue_f32(a, in->scale, &s->args.epilogue, multiplier);
   return oct_accumulate_finish(a, out);
