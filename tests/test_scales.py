@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from cli_checks import *  # noqa: E402,F403
 
-ISAS = ("scalar", "avx2", "avx512vnni") if SANITIZED else ("scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "amx")
+ISAS = ("scalar", "avx2", "avx512vnni") if SANITIZED else ("scalar", "avx2", "avxvnni", "avx512", "avx512vbmi", "avx512vnni", "amx")
 ZERO_X, ZERO_Y = 120, 131
 # input, weights or second input, output: the product overflows, the quotient overflows, the product underflows, it is denormal, all is well
 SCALES = ((100, 100, 0), (60, 60, -120), (-80, -80, -146), (-70, -66, -140), (-80, -80, -20), (-4, -6, -3))

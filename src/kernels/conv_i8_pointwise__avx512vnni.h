@@ -9,7 +9,8 @@
 
 /* How accumulators become outputs. Each has code of its own, so there are few. DETOUR: by oct_epilogue_i8_avx512(). PLAIN and SATURATE: as
  * oct_finish512, without residuals. ADD: residuals, where packing saturates. SHIFTED: any other bytes of profile onnx without residuals, or
- * rounded floats of one scale. FLOAT: floats of one scale, not in the order of quarters. POSITIVE: PLAIN as conv_i8_positive__avx512vnni.h has it; not for sums of halves. */
+ * rounded floats of one scale. FLOAT: floats of one scale, not in the order of quarters. POSITIVE: PLAIN, or rounded floats, as
+ * conv_i8_positive__avx512vnni.h has it; not for sums of halves. */
 #define OCT_POINTWISE_FORMS(X) X(DETOUR) X(PLAIN) X(SATURATE) X(ADD) X(SHIFTED) X(FLOAT)
 typedef enum oct_pointwise_form {
 #define X(name) OCT_POINTWISE_##name,
