@@ -17,6 +17,8 @@ except ImportError as missing:
 SOURCE = pathlib.Path(os.environ.get("OCTET_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
 BINARY = os.environ.get("OCTET_BINARY", str(SOURCE / "build" / "octet"))
 SANITIZED = "OCTET_SANITIZED" in os.environ
+ISAS = ("scalar", "avx2", "avxvnni", "avx512", "avx512vbmi", "avx512vnni", "amx")
+SOME_ISAS = ("scalar", "avx2", "avx512vnni") if SANITIZED else ISAS  # where each takes long
 MNIST = SOURCE / "examples" / "mnist"
 IMAGES, LABELS = MNIST / "t10k-images-idx3-ubyte.gz", MNIST / "t10k-labels-idx1-ubyte.gz"
 TRAIN = MNIST / "train10k-images-idx3-ubyte.gz"

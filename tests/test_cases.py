@@ -12,8 +12,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
 from cli_checks import *  # noqa: E402,F403
 
-ISAS = ("scalar", "avx2", "avxvnni", "avx512", "avx512vbmi", "avx512vnni", "amx")
-
 
 def everywhere(model, feeds, name):
     """The output's bytes for every instruction set, one and two threads; they must be one."""
