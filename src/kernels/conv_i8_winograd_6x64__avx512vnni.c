@@ -60,8 +60,9 @@ INLINE __m512i finish_fixed(__m512i x, const finish *f, int scale) {
   return _mm512_srav_epi32(_mm512_mask_add_epi32(y, _mm512_movepi32_mask(x), y, _mm512_set1_epi32(-1)), f->right);
 }
 
-/* From what the outputs of a problem are made; constant wherever it is inlined. NO_OFFSET: of residuals, their zero point is 0. */
-typedef enum source { FIXED, SUMS, SUMS_RESIDUAL, SUMS_RESIDUAL_NO_OFFSET } source;
+/* What outputs are, and from what they are made; constant wherever it is inlined. FLOATS, else bytes. NO_OFFSET: of residuals, their zero point
+ * is 0. */
+typedef enum source { FLOATS, FIXED, SUMS, SUMS_RESIDUAL, SUMS_RESIDUAL_NO_OFFSET } source;
 
 INLINE __m512i finish_16(const int32_t *acc, const finish *f, int scale, const source from, const char *residual, const oct_quantize512 *q,
                          const oct_finish512 kind) {
@@ -91,27 +92,6 @@ INLINE void tile_bytes(const oct_conv_i8_args *a, const oct_winograd_tile *t, in
   }
 }
 
-INLINE void tiles_bytes(const oct_conv_i8_args *a, const oct_winograd_list *list, int64_t channel, const int32_t *m, ptrdiff_t position,
-                        const int32_t (*bias)[OCT_DIRECT_WIDTH], const source from, const oct_finish512 kind) {
-  const oct_quantize512 q = oct_quantize512_of(&a->epilogue);
-  int32_t acc[OCT_WINOGRAD_PIXELS * WIDTH] __attribute__((aligned(64)));
-  finish f[4];
-  for (int i = 0; i < 4; i++) f[i] = finish_of(a->epilogue.multiplier + channel + 16 * i);
-  for (int i = 0; i < list->count; i++, m += WIDTH) {
-    const oct_winograd_tile *t = &list->tiles[i];
-    output_scaled[t->height - 3][t->width - 3](m, position, 4, bias[t->height + t->width - 6], acc);
-    tile_bytes(a, t, channel, acc, f, &q, from, kind);
-  }
-}
-
-INLINE void bytes_from(const oct_conv_i8_args *a, const oct_winograd_list *list, int64_t channel, const int32_t *m, ptrdiff_t position,
-                       const int32_t (*bias)[OCT_DIRECT_WIDTH], const source from) {
-  const oct_finish512 kind = oct_finish512_of(&a->epilogue, oct_largest512(a->epilogue.multiplier + channel, WIDTH), from >= SUMS_RESIDUAL);
-  if (kind == OCT_FINISH_PLAIN) tiles_bytes(a, list, channel, m, position, bias, from, OCT_FINISH_PLAIN);
-  else if (kind == OCT_FINISH_SATURATE || from == FIXED) tiles_bytes(a, list, channel, m, position, bias, from, OCT_FINISH_SATURATE);
-  else tiles_bytes(a, list, channel, m, position, bias, from, OCT_FINISH_CLAMP);
-}
-
 /* The floats of one tile. */
 INLINE void tile_floats(const oct_conv_i8_args *a, const oct_winograd_tile *t, int64_t channel, const int32_t *acc, const finish *f,
                         const bool clamp) {
@@ -134,18 +114,33 @@ INLINE void tile_floats(const oct_conv_i8_args *a, const oct_winograd_tile *t, i
   }
 }
 
-static void floats(const oct_conv_i8_args *a, const oct_winograd_list *list, int64_t channel, const int32_t *m, ptrdiff_t position,
-                   const int32_t (*bias)[OCT_DIRECT_WIDTH]) {
-  const bool clamp = a->epilogue.float_low != -INFINITY || a->epilogue.float_high != INFINITY;
+INLINE void tiles(const oct_conv_i8_args *a, const oct_winograd_list *list, int64_t channel, const int32_t *m, ptrdiff_t position,
+                  const int32_t (*bias)[OCT_DIRECT_WIDTH], const source from, const oct_finish512 kind) {
+  const oct_quantize512 q = oct_quantize512_of(&a->epilogue);
   int32_t acc[OCT_WINOGRAD_PIXELS * WIDTH] __attribute__((aligned(64)));
   finish f[4];
   for (int i = 0; i < 4; i++) f[i] = finish_of(a->epilogue.multiplier + channel + 16 * i);
   for (int i = 0; i < list->count; i++, m += WIDTH) {
     const oct_winograd_tile *t = &list->tiles[i];
     output_scaled[t->height - 3][t->width - 3](m, position, 4, bias[t->height + t->width - 6], acc);
-    if (clamp) tile_floats(a, t, channel, acc, f, true);
-    else tile_floats(a, t, channel, acc, f, false);
+    if (from == FLOATS) tile_floats(a, t, channel, acc, f, kind == OCT_FINISH_CLAMP);
+    else tile_bytes(a, t, channel, acc, f, &q, from, kind);
   }
+}
+
+INLINE void bytes_from(const oct_conv_i8_args *a, const oct_winograd_list *list, int64_t channel, const int32_t *m, ptrdiff_t position,
+                       const int32_t (*bias)[OCT_DIRECT_WIDTH], const source from) {
+  const oct_finish512 kind = oct_finish512_of(&a->epilogue, oct_largest512(a->epilogue.multiplier + channel, WIDTH), from >= SUMS_RESIDUAL);
+  if (kind == OCT_FINISH_PLAIN) tiles(a, list, channel, m, position, bias, from, OCT_FINISH_PLAIN);
+  else if (kind == OCT_FINISH_SATURATE || from == FIXED) tiles(a, list, channel, m, position, bias, from, OCT_FINISH_SATURATE);
+  else tiles(a, list, channel, m, position, bias, from, OCT_FINISH_CLAMP);
+}
+
+static void floats(const oct_conv_i8_args *a, const oct_winograd_list *list, int64_t channel, const int32_t *m, ptrdiff_t position,
+                   const int32_t (*bias)[OCT_DIRECT_WIDTH]) {
+  const bool clamp = a->epilogue.float_low != -INFINITY || a->epilogue.float_high != INFINITY;
+  if (clamp) tiles(a, list, channel, m, position, bias, FLOATS, OCT_FINISH_CLAMP);
+  else tiles(a, list, channel, m, position, bias, FLOATS, OCT_FINISH_PLAIN);
 }
 
 static void whole(const oct_conv_i8_args *a, const oct_winograd_list *list, int64_t channel, const int32_t *m, ptrdiff_t position,

@@ -8,7 +8,6 @@ INLINE void store_u8(uint8_t *p, __mmask16 mask, __m512i x) { _mm_mask_storeu_ep
 
 /* 64 values at once; false, with nothing written, when one is near a tie or NaN. */
 INLINE bool quantize_64(const float *x, uint8_t *y, __m512 factor, const range *r) {
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   __m512i q[4];
   __mmask16 sure = 0xffff;
   for (int k = 0; k < 4; k++) { /* less the zero point, by a product; what packing saturates is not clamped */
@@ -20,8 +19,7 @@ INLINE bool quantize_64(const float *x, uint8_t *y, __m512 factor, const range *
   const __m512i zero_point = _mm512_packs_epi32(r->zero_point, r->zero_point); /* -128 .. 383 */
   const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero_point),
                 high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero_point);
-  const __m512i bytes = _mm512_packus_epi16(low, high);
-  _mm512_storeu_si512(y, _mm512_permutexvar_epi32(order, bytes));
+  _mm512_storeu_si512(y, pack_words(low, high));
   return true;
 }
 

@@ -86,13 +86,11 @@ INLINE void put_pixels(const size_t planes, const float *x, ptrdiff_t plane, __m
 
 /* 64 pixels of one plane. */
 INLINE void put_plane(const float *x, uint8_t *y, const quantizer *q, __m512i *least) {
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i a = _mm512_srai_epi32(fixed_point(x, 0xFFFF, q, least), 16),
                 b = _mm512_srai_epi32(fixed_point(x + 16, 0xFFFF, q, least), 16);
   const __m512i c = _mm512_srai_epi32(fixed_point(x + 32, 0xFFFF, q, least), 16);
   const __m512i d = _mm512_srai_epi32(fixed_point(x + 48, 0xFFFF, q, least), 16);
-  const __m512i v = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
-  _mm512_storeu_si512(y, _mm512_permutexvar_epi32(order, v));
+  _mm512_storeu_si512(y, pack_words(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)));
 }
 
 INLINE void run_row(size_t n, const size_t planes, const float *x, ptrdiff_t plane, uint8_t *y, const quantizer *q) {

@@ -39,4 +39,10 @@ INLINE __m512i quantize_by_division(__m512 x, __m512 divisor, const range *r) {
   return range_round(r, t);
 }
 
+/* 4 x 16 numbers, put together as words of two each, to bytes in their order. */
+INLINE __m512i pack_words(__m512i first_two, __m512i last_two) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(first_two, last_two));
+}
+
 #endif
